@@ -157,7 +157,7 @@ LIMITS = (
     "broker.clustering.slot_transfer: PIECE_BYTES ROW_BYTES",
     "broker.clustering.slot_departure: REPEAT_MS SILENCE_MS",
     "broker.clustering.slot_replicator: REPEAT_MS BEHIND_BYTES FILLS",
-    "broker.clustering.slot_filling: SMALL LARGE",
+    "broker.clustering.slot_filling: SMALL LARGE GROWTH_MS",
     "broker.clustering.copy_codec: SHARED_BYTES",
     "broker.clustering.slot_comparison: MOST",
     "broker.gateway.messages: PIECE_BYTES OPENING_BYTES",

@@ -48,6 +48,20 @@ FENCED_KINDS = b"aeipqu"
 """The kinds of keys that are written and deleted all the time. A slot may have many deleted keys of such a kind, and no
 other one: an iterator would pass over all of them."""
 
+SERIES_KINDS = b"qpua"
+"""The kinds of keys of a slot that end with a rising number of 8 bytes. The keys of one queue are a *series*, and so
+are those of the messages of one boot of a node."""
+
+
+def series_of(key: bytes) -> bytes:
+    """The beginning that all keys of its series share; b"" if the key belongs to none."""
+    return key[:-8] if key[:1] in SERIES_KINDS else b""
+
+
+def end_of_series(series: bytes) -> bytes:
+    """The last key that a series may have. It never has so many."""
+    return series + b"\xff" * 8
+
 
 def _sized(text: str) -> bytes:
     raw = text.encode()

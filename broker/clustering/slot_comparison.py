@@ -12,6 +12,10 @@ the primary has when it sends them, and the changes come again behind them.
 Neither side reads much in one turn. The primary reads `STEP` rows for one item, the follower at most twice as much to
 answer it. If the follower has more, it says up to which key it has compared, and the primary goes on from there.
 
+Clients may write rows as fast as they are sent. So of a series, such as a queue, the rows are sent up to the one that
+is the last when the first item has left: all later ones are changes. Rows that differ and have become more than one
+item are compared again.
+
 Measured (CPython 3.11, rows of 70 bytes): a row in a digest takes 0.5 us, and 0.8 us with the reading from LevelDB. So
 either side needs 0.4 ms for an item.
 """
@@ -25,13 +29,16 @@ from typing import NamedTuple
 import msgspec
 
 from ...cluster.links.frames import MalformedFrame
-from ...storage.keys import SLOT_KINDS
+from ...storage.keys import SLOT_KINDS, end_of_series, series_of
 
 DIGEST_BYTES = 16
 """Bytes of a digest."""
 
 RowsBetween = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
 """Yields the present rows of the slot behind one key up to another; b"" as the second stands for the end."""
+
+LastOfSeries = Callable[[bytes], bytes]
+"""Returns the last present key of the series to which a key belongs."""
 
 
 class Size(NamedTuple):
@@ -130,7 +137,9 @@ class Comparison:
         """True if `digests` is the next step."""
         return self._asked is None and bool(self._left) and self._left[-1].level != ROWS
 
-    def rows(self, between: RowsBetween, limit: int) -> tuple[bytes, bytes, list[bytes]]:
+    def rows(
+        self, between: RowsBetween, limit: int, last: LastOfSeries | None = None
+    ) -> tuple[bytes, bytes, list[bytes]]:
         """Return the next range and its rows as key, value, key, value; it ends when it has `limit` bytes."""
         _, after, end = self._left.pop()
         found: list[bytes] = []
@@ -140,9 +149,21 @@ class Comparison:
             size += len(key) + len(value)
             if size >= limit:
                 if key != end:
-                    self._left.append(_Range(ROWS, key, end))
+                    self._keep_rest(found[0], key, end, last)
                 return after, key, found
         return after, end, found
+
+    def _keep_rest(self, first: bytes, upto: bytes, end: bytes, last: LastOfSeries | None) -> None:
+        """An item with the rows from `first` up to `upto` leaves the rest of a range."""
+        series = series_of(upto)
+        if self.kept:
+            self._left.append(_Range(0, upto, end))
+        elif end or last is None or not series or series != series_of(first):
+            self._left.append(_Range(ROWS, upto, end))
+        else:
+            self._left.append(_Range(ROWS, end_of_series(series), end))
+            if (until := last(upto)) != upto:
+                self._left.append(_Range(ROWS, upto, until))
 
     def digests(self, between: RowsBetween) -> tuple[int, bytes, list[Digest]]:
         """Return the number of the next item with digests, the key behind which its first range begins, and these."""

@@ -34,6 +34,9 @@ SMALL, LARGE = (8 << 10, 8 << 10), (64 << 10, 512 << 10)
 """Bytes of rows in one item, and under way to one node: while commits wait for that node, and while none does. A commit
 waits behind the rows that are under way: a fill raised the median of PUBACK 4 to 8 times with four small items, and 1.3
 to 2.3 times with one (1,500/s, three nodes on two cores)."""
+GROWTH_MS = 1_000
+"""While commits wait, an item grows by the size of a small one in this time, up to that of a large one. A copy that
+takes long is large, or its node needs long for each item, however small: copies of other slots wait for its end."""
 
 
 class SlotRows(Protocol):
@@ -44,11 +47,16 @@ class SlotRows(Protocol):
         `StorageError`, `RecordError`."""
         ...
 
+    def last_of_series(self, key: bytes) -> bytes:
+        """As `LastOfSeries`. Raises `StorageError`."""
+        ...
+
 
 class Copy(msgspec.Struct, eq=False):
     """A copy at `holder`. `left`: what the follower still needs. `sent`: items with rows or digests that it has not
     acknowledged. `asked`: the last requested row of the table. `said_ms`: when the last message was sent that needs an
-    answer. `bytes`: those of all items and answers but changes."""
+    answer. `filled_since_ms`: when the first rows or digests were sent. `bytes`: those of all items and answers but
+    changes."""
 
     attempt: CopyAttempt
     holder: Holder
@@ -57,6 +65,7 @@ class Copy(msgspec.Struct, eq=False):
     sent: int = 0
     asked: SlotRow | None = None
     said_ms: float = 0.0
+    filled_since_ms: float = 0.0
     bytes: int = 0
     over: bool = False
 
@@ -166,26 +175,31 @@ class SlotFilling:
 
     def _next(self, node: str, feed: _Feed) -> Copy | None:
         """Returns the copy of a node that can go on; None if none can."""
-        if feed.rows and feed.bytes < self._size(node)[1]:
+        if feed.rows and feed.bytes < (LARGE if self._is_quiet(node) else SMALL)[1]:
             return next(iter(feed.rows))
         if feed.digests and not feed.compares:
             return next(iter(feed.digests))
         return None
 
-    def _size(self, node: str) -> tuple[int, int]:
-        return LARGE if self._is_quiet(node) else SMALL
+    def _size(self, copy: Copy) -> int:
+        """Bytes of rows in the next item of a copy."""
+        if self._is_quiet(copy.holder.node):
+            return LARGE[0]
+        took_ms = self._now_ms() - copy.filled_since_ms
+        return min(SMALL[0] * (1 + int(took_ms / GROWTH_MS)), LARGE[0])
 
     def _send(self, copy: Copy, feed: _Feed) -> None:
         """Send some of the rows or digests that are left, in the turn in which they are read: a change of a row that is
         sent before the row would be undone by it."""
         left, between = copy.left, partial(self._slot_rows.rows, copy.attempt.slot)
-        copy.phase = FILLING
+        if copy.phase == BEGUN:
+            copy.phase, copy.filled_since_ms = FILLING, self._now_ms()
         try:
             if left.needs_digests:
                 self._give_item(copy, feed, Digests(copy.attempt, *left.digests(between)), 0)
                 feed.compared, copy.said_ms = copy, self._now_ms()
             else:
-                after, upto, rows = left.rows(between, self._size(copy.holder.node)[0])
+                after, upto, rows = left.rows(between, self._size(copy), self._slot_rows.last_of_series)
                 if rows or left.kept:
                     self._give_item(copy, feed, Rows(copy.attempt, rows, after, upto), sum(map(len, rows)))
         except (StorageError, RecordError) as error:

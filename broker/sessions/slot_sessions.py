@@ -239,6 +239,13 @@ class SlotSessions:
                 small = sum([len(value) for _, value in found]) < STEP_BYTES
                 step = min(2 * step, STEP) if small else max(1, step // 2)
 
+    def last_of_series(self, key: bytes) -> bytes:
+        """Return the last present key of the series to which a key belongs (`storage/keys.py`), or the key itself.
+        Raises `StorageError`."""
+        end = keys.end_of_series(keys.series_of(key))
+        found = self._env.store.scan(key, end, 1, reverse=True)
+        return found[0][0] if found else key
+
     # -- at a node that has lost a slot
 
     def lose(self, slot: int, elsewhere: Elsewhere = MOVES) -> None:

@@ -16,6 +16,7 @@ from strogoff.broker.clustering.slot_comparison import (
     STEP,
     Comparison,
     Digest,
+    LastOfSeries,
     RowsBetween,
     Size,
     differences,
@@ -44,6 +45,16 @@ def between(rows: Rows) -> RowsBetween:
 
 def key(number: int, kind: bytes = b"q") -> bytes:
     return kind + b"\x07" + number.to_bytes(4, "big")
+
+
+def queued(number: int, queue: int = 1, kind: bytes = b"q") -> bytes:
+    """The key of an entry of a queue; its number has 8 bytes, as in the keys of a series."""
+    return key(queue, kind) + number.to_bytes(8, "big")
+
+
+def last_in(rows: Rows) -> LastOfSeries:
+    """As `SlotSessions.last_of_series`, from a dict."""
+    return lambda of: max(each for each in rows if each[:-8] == of[:-8])
 
 
 def write(rows: Rows, after: bytes, upto: bytes, sent: list[bytes]) -> None:
@@ -109,6 +120,50 @@ def test_a_follower_without_rows_gets_rows_and_no_digests() -> None:
         write(follower, after, upto, sent)
         items += 1
     assert follower == rows and items == 6
+
+
+def test_a_queue_that_grows_faster_than_its_rows_are_sent_is_sent_to_the_end() -> None:
+    """The follower gets the new rows as changes. The copies of all other slots wait for this one."""
+    rows = {queued(number, queue): bytes(100) for queue in (1, 2, 3) for number in range(50)}
+    left, follower, items = Comparison(False), Rows(), 0
+    while not left.complete:
+        _, _, sent = left.rows(between(rows), 1000, last_in(rows))
+        follower.update(zip(sent[::2], sent[1::2], strict=True))
+        for number in range(50 + 20 * items, 70 + 20 * items):
+            rows[queued(number, 2)] = follower[queued(number, 2)] = bytes(100)
+        items += 1
+        assert items < 100
+    assert follower == rows
+
+
+def test_short_queues_share_an_item() -> None:
+    """Looking for the last row of each of them would cost more than it saves."""
+    rows = {queued(number, queue): bytes(100) for queue in range(50) for number in range(2)}
+    left, items, looked = Comparison(False), 0, list[bytes]()
+    while not left.complete:
+        left.rows(between(rows), 1000, lambda of: looked.append(of) or of)  # type: ignore[func-returns-value]
+        items += 1
+    assert items == 12 and not looked
+
+
+def test_rows_that_differ_and_grow_are_compared_again() -> None:
+    """The follower has kept one wrong row. It gets the rows behind it as changes, more of them than an item has."""
+    rows = {queued(number): bytes(100) for number in range(5)}
+    follower = {**rows, queued(0): b"wrong"}
+    left, items, sent_rows = Comparison(True), 0, 0
+    while not left.complete:
+        if left.needs_rows:
+            after, upto, sent = left.rows(between(rows), 1000, last_in(rows))
+            write(follower, after, upto, sent)
+            sent_rows += len(sent) // 2
+        else:
+            number, after, digests = left.digests(between(rows))
+            left.answered(number, *differences(between(follower), after, digests))
+        if items < 1000:
+            for number in range(5 + 20 * items, 25 + 20 * items):
+                rows[queued(number)] = follower[queued(number)] = bytes(100)
+        items += 1
+    assert follower == rows and sent_rows <= 20 and items < 10
 
 
 def test_a_small_slot_that_differs_is_sent_without_further_digests() -> None:
@@ -203,31 +258,44 @@ def test_a_follower_that_stops_at_the_end_of_a_range_has_compared_it(small: None
 
 
 class Walk:
-    """A primary that changes, a lane in order, and a follower with other rows. Answers may be lost."""
+    """A primary that changes, a lane in order, and a follower with other rows, or none. Answers may be lost."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kept: bool) -> None:
         self.random = random = Random(seed)
-        self.keys = [key(number, kind) for kind in (b"s", b"q", b"p") for number in range(random.choice((3, 30, 90)))]
+        self.kept = kept
+        self.keys = [
+            queued(number, queue, kind)
+            for kind in (b"s", b"q", b"p")
+            for queue in (1, 2)
+            for number in range(random.choice((3, 15, 45)))
+        ]
         self.primary: Rows = {each: self.value() for each in self.keys if random.random() < 0.7}
         self.follower: Rows = {
             each: self.primary.get(each, b"extra") if random.random() < 0.9 else self.value()
-            for each in random.sample(self.keys, k=random.randrange(len(self.keys) + 1))
+            for each in random.sample(self.keys, k=random.randrange(len(self.keys) + 1) if kept else 0)
         }
         self.batch: dict[bytes, bytes | None] = {}
         self.lane: deque[tuple[str, tuple[object, ...]]] = deque()
         self.answers: deque[tuple[int, list[int], bytes | None]] = deque()
-        self.left = Comparison(True)
+        self.left = Comparison(kept)
 
     def value(self) -> bytes:
         return bytes(self.random.choice((1, 1, 1, 300)))[:-1] + b"%d" % self.random.randrange(3)
 
     def change(self) -> None:
         each = self.random.choice(self.keys)
+        if self.random.random() < 0.3:  # a queue grows
+            each = max(other for other in self.keys if other[:-8] == each[:-8])
+            each = each[:-8] + (int.from_bytes(each[-8:], "big") + 1).to_bytes(8, "big")
+            self.keys.append(each)
         self.batch[each] = value = None if self.random.random() < 0.4 else self.value()
         if value is None:
             self.primary.pop(each, None)
         else:
             self.primary[each] = value
+
+    def last(self, of: bytes) -> bytes:
+        return last_in(self.primary)(of)
 
     def close(self) -> None:
         """The batch is written: its changes are sent."""
@@ -236,7 +304,7 @@ class Walk:
 
     def step(self) -> None:
         if self.left.needs_rows:
-            self.lane.append(("rows", self.left.rows(between(self.primary), 200)))
+            self.lane.append(("rows", self.left.rows(between(self.primary), 200, self.last)))
         elif self.left.needs_digests:
             self.lane.append(("digests", self.left.digests(between(self.primary))))
         elif not self.lane and not self.answers and self.left.waits:
@@ -252,8 +320,11 @@ class Walk:
                     self.follower.pop(each, None)
                 else:
                     self.follower[each] = value
-        elif kind == "rows":
+        elif kind == "rows" and self.kept:
             write(self.follower, *item)  # type: ignore[arg-type]
+        elif kind == "rows":
+            sent: list[bytes] = item[2]  # type: ignore[assignment]
+            self.follower.update(zip(sent[::2], sent[1::2], strict=True))
         else:
             number, after, digests = item
             answer = differences(between(self.follower), after, digests)  # type: ignore[arg-type]
@@ -280,10 +351,11 @@ class Walk:
         assert self.follower == self.primary
 
 
+@pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("first", thinned(range(0, 300, 50), 3))
-def test_whatever_changes_meanwhile_the_follower_ends_equal(first: int, small: None) -> None:
+def test_whatever_changes_meanwhile_the_follower_ends_equal(first: int, kept: bool, small: None) -> None:
     for seed in range(first, first + 50):
-        Walk(seed).run()
+        Walk(seed, kept).run()
 
 
 def test_the_levels_fit_into_one_item() -> None:

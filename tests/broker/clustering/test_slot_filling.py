@@ -30,11 +30,12 @@ class Filler:
         self.log: list[str] = []
         self.turns = self.landings = 0
         self.quiet = True
+        self.now_ms = 0.0
         self.open_commit = 1
         self.store = self
         self._steps: deque[Callable[[], None]] = deque()
         env = cast(Environment, self)
-        self.filling = SlotFilling(env, self, lambda: 0.0, self._give, self._give_up, lambda node: self.quiet)
+        self.filling = SlotFilling(env, self, lambda: self.now_ms, self._give, self._give_up, lambda node: self.quiet)
         self.env = self
 
     # -- what the filling needs
@@ -52,6 +53,9 @@ class Filler:
             key = b"%05d" % number
             if after < key and (not upto or key <= upto):
                 yield key, bytes(ROW - len(key))
+
+    def last_of_series(self, key: bytes) -> bytes:
+        raise AssertionError(key)
 
     def event(self, name: str, **facts: Any) -> None:
         raise AssertionError(name)
@@ -166,6 +170,28 @@ def test_while_commits_wait_one_item_is_under_way_to_each_node() -> None:
     assert filler.ack(2, "n3") == [3]
     filler.quiet = True
     assert sorted(filler.ack(3, "n2")) == [1, 1, 3], "no commit waits: there is room for two"
+
+
+def test_the_items_of_a_copy_that_takes_long_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes 10 ms for each write would get 0.8 MB/s, whatever it can take. The next copy begins with small
+    items."""
+    monkeypatch.setattr(slot_filling, "SMALL", (10 * ROW, 10 * ROW))
+    monkeypatch.setattr(slot_filling, "LARGE", (35 * ROW, 80 * ROW))
+    filler = Filler(rows=155)
+    filler.quiet = False
+    filler.now_ms = 7_000
+    filler.begin(1)
+    filler.begin(2)
+    filler.run()
+    sizes = []
+    while len(filler.sent) < 12:
+        filler.now_ms += 500
+        filler.ack(len(filler.sent))
+        (item,) = [item for _, _, _, item in filler.sent[-1:]]
+        assert isinstance(item, Rows)
+        sizes.append((item.attempt.slot, len(item.rows) // 2))
+    assert [rows for slot, rows in sizes if slot == 1] == [10, 20, 20, 30, 30, 35]
+    assert [rows for slot, rows in sizes if slot == 2] == [10, 10, 20, 20, 30]
 
 
 def test_nodes_that_get_copies_take_turns() -> None:
