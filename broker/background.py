@@ -26,6 +26,11 @@ class Background:
         if len(self._steps) == 1:
             self.after_turn(self._run)
 
+    @property
+    def waiting(self) -> int:
+        """How many steps wait."""
+        return len(self._steps)
+
     def _run(self) -> None:
         """Run the first step. If it raises, the others still run."""
         try:

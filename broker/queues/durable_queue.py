@@ -15,6 +15,7 @@ from ...storage.engine import StorageError
 from ...storage.keys import queue_prefix
 from ..environment import Environment
 from . import shared_payloads
+from .expired_entries import ExpiredEntries
 from .message import Message
 from .queue import UNLIMITED, Consumer, Entry, Owner, Queue, QueueEvent
 from .records import QUEUED, RELEASED, EntryRecord, RecordError, decode_entry, encode, to_message, to_record
@@ -41,19 +42,9 @@ class DurableQueue(Queue):
     durable = True
 
     __slots__ = (
-        "cleanup",
-        "handing_over",
-        "high",
-        "low",
-        "on_disk",
-        "prefix",
-        "reserved",
-        "sent_below",
-        "sent_limit",
-        "slot",
-        "unreadable",
-        "written",
-    )
+        "cleanup", "expired", "handing_over", "high", "low", "on_disk", "prefix", "reserved", "sent_below",
+        "sent_limit", "slot", "unreadable", "written",
+    )  # fmt: skip
 
     def __init__(self, env: Environment, session: Owner, client: bytes, cleanup: SessionCleanup) -> None:
         super().__init__(env, session)
@@ -66,8 +57,9 @@ class DurableQueue(Queue):
         self.sent_limit = SentLimit(env, session)
         self.on_disk = 0
         self.written = 0
+        self.expired: ExpiredEntries | None = None
         self.handing_over = None
-        """The present `hand_over`, if it is not over."""
+        """The present `hand_over` or search for expired entries, if it is not over."""
         self.unreadable = False
         """True if the disk has failed to return an entry of this queue since the last `attach`."""
 
@@ -167,6 +159,8 @@ class DurableQueue(Queue):
 
     def _write(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str) -> Entry:
         seq = self.next_seq
+        if self.expired is not None:
+            self.expired.added(message.expires_at)
         if seq >= self.reserved:
             self.reserved = seq + RESERVE
             self.session.save()
@@ -218,7 +212,25 @@ class DurableQueue(Queue):
         self._extend(entry)
 
     def _room(self) -> bool:
-        return not self.full or (self.lifo and self._drop_oldest())
+        if not self.full:
+            return True
+        self.expired = self.expired or ExpiredEntries()
+        return self.expired.make_room(self) or (self.lifo and self._drop_oldest())
+
+    def drop_expired(self, start: int, stop: int, limit: int) -> tuple[int, int]:
+        """As `SearchedQueue.drop_expired`."""
+        found, next_ms = self._scan(start, stop, limit, False) or [], 0
+        for entry in self._decode_all(found) or []:
+            message = entry.message
+            if message is None or not message.expires_at or entry.dup:
+                continue  # what was sent before is completed
+            if self._expired(entry):
+                self.env.observer.expired(self.session, message)
+                self._forget(entry)
+                self.on_disk -= self.on_disk != UNKNOWN
+            else:
+                next_ms = min(next_ms or message.expires_at, message.expires_at)
+        return (stop if len(found) < limit else int.from_bytes(found[-1][0][-8:], "big") + 1), next_ms
 
     def _drop_oldest(self) -> bool:
         if self.low != self.high:

@@ -294,3 +294,21 @@ def test_a_copy_ends_when_its_node_has_entered_another_view(cluster: CopiedClust
         copies._copies[attempt.slot].listed = False
         copies.follow(entrance)
         assert (attempt.slot in copies) == kept
+
+
+def test_what_has_expired_makes_room_on_both_disks() -> None:
+    """The queue of an absent client is full of it. The next message that was acknowledged survives the primary."""
+    cluster = CopiedCluster(max_offline_messages=3)
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    writer = cluster[primary].client("writer")
+    for number in range(3):
+        writer.publish("t", b"short", 1, number + 1, message_expiry_interval=1)
+    cluster.pass_s(60)
+    (puback,) = writer.publish("t", b"wanted", 1, 9)
+    assert puback.reason == 0
+    cluster.pass_s(1)
+    for number in (primary, follower):
+        assert sum(key[:1] == b"q" for key in cluster.rows(number)) == 1
+    cluster[primary].kill()
+    assert resumed(cluster, cluster.taken_over(primary)) == [b"wanted"]
