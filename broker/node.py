@@ -34,6 +34,8 @@ from .sessions.slot_counters import SlotCounters
 from .sessions.slot_sessions import SlotSessions
 from .sessions.wills import Wills
 
+_PUMPED = 100
+"""Sessions in one step of `Node.deliver_stored`."""
 ENDED = 200
 """Sessions that one turn ends when the node leaves its cluster."""
 
@@ -202,9 +204,21 @@ class Node:
             env.log("warning", "message store: serving again")
         else:
             env.log("error", f"message store: {state}: {detail}")
-            for session in self.sessions.in_memory():
-                if session.online:
-                    session.queue.pump()  # what is stored does not wait for a disk that takes no writes
+            self.deliver_stored()
+
+    def deliver_stored(self) -> None:
+        """Send to connected clients what waits for a disk that takes no writes, or for copies while this node has no
+        lease (H-51): some clients in each step."""
+        online = [session for session in self.sessions.in_memory() if session.online]
+
+        def step() -> None:
+            for session in online[-_PUMPED:]:
+                session.queue.pump()
+            del online[-_PUMPED:]
+            if online:
+                self.env.background(step)
+
+        step()
 
     def _store_damaged(self, detail: str) -> None:
         self.env.event("store.state", state="damaged", detail=detail)

@@ -412,6 +412,8 @@ class ClusterAdapter:
             self._node.env.after_turn(self._leased)
         if state is not self._node.policy.view_state:
             self._node.policy.view_state = state
+            if state is ViewState.MINORITY:
+                self._node.env.after_turn(self._node.deliver_stored)
 
     def _leased(self) -> None:
         """Go on with what waited for a lease. The turn in which this node got the lease is over.

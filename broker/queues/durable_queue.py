@@ -351,8 +351,8 @@ class DurableQueue(Queue):
             return super()._may_leave(entry)
         if self.sent_limit.allows(entry.seq):
             return True
-        if entry.qos == 1 and not self.env.store.accepting:
-            return True  # also a node with a full disk delivers what it has stored
+        if entry.qos == 1 and (not self.env.store.accepting or self.env.cluster.right() == "policy"):
+            return True  # also a node with a full disk, or without a lease, delivers what it has stored
         self._await(self.sent_limit.commit)
         return False
 

@@ -46,18 +46,21 @@ class SearchedQueue(Protocol):
 class ExpiredEntries:
     """The searches in one queue."""
 
-    __slots__ = ("_at", "_next_ms")
+    __slots__ = ("_added_ms", "_at", "_next_ms")
 
     def __init__(self) -> None:
         self._at = 0
         """Where the last search has ended."""
         self._next_ms = 0
         """No entry expires before this time; 0: unknown."""
+        self._added_ms = _NEVER
+        """When the first one expires of those that were written since the last search began."""
 
     def added(self, expires_at: int) -> None:
         """An entry was written that expires then; 0: never."""
-        if 0 < expires_at < self._next_ms:
-            self._next_ms = expires_at
+        if expires_at:
+            self._added_ms = min(self._added_ms, expires_at)
+            self._next_ms = min(self._next_ms, expires_at)
 
     def make_room(self, queue: SearchedQueue) -> bool:
         """Drop what has expired. True if the first step has made room; else it goes on in later turns."""
@@ -76,7 +79,7 @@ class ExpiredEntries:
 
     def _search(self, queue: SearchedQueue) -> Iterator[None]:
         """Go once around the queue, until it has room."""
-        self._next_ms, next_ms, end = 0, _NEVER, queue.high
+        self._next_ms, self._added_ms, next_ms, end = 0, _NEVER, _NEVER, queue.high
         middle = min(max(queue.low, self._at), end)
         for start, stop in ((middle, end), (queue.low, middle)):
             while start < stop:
@@ -85,5 +88,4 @@ class ExpiredEntries:
                     return
                 start, next_ms = self._at, min(next_ms, expires_at or _NEVER)
                 yield
-        if queue.high == end:
-            self._next_ms = next_ms
+        self._next_ms = min(next_ms, self._added_ms)

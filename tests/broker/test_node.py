@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from strogoff.analytics.schema import validate
+from strogoff.broker import node as node_module
 from strogoff.broker.queues.message import Message
+from strogoff.broker.queues.queue import Queue
 from strogoff.mqtt.packets import Disconnect, Puback
 from strogoff.netsplit.policy import ViewState
 
@@ -239,6 +241,20 @@ def test_a_stop_that_has_not_written_everything_is_no_stop_in_order() -> None:
     last = broker.host.events[-1]
     assert (last["type"], last["state"]) == ("store.state", "unwritten") and validate(last) == []
     assert broker.events("node.stop") == []
+
+
+def test_what_is_stored_is_sent_to_all_connected_clients_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = BrokerHarness()
+    for number in range(5):
+        broker.persistent(f"c{number}")
+    broker.persistent("away").leave()
+    monkeypatch.setattr(node_module, "_PUMPED", 2)
+    pumped: list[str] = []
+    monkeypatch.setattr(Queue, "pump", lambda queue: pumped.append(queue.session.client_id))
+    broker.node.deliver_stored()
+    assert len(pumped) == 2
+    broker.settle()
+    assert sorted(pumped) == [f"c{number}" for number in range(5)]
 
 
 def test_the_state_of_the_disk_is_reported() -> None:

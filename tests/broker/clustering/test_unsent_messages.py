@@ -6,6 +6,7 @@ from typing import Any
 
 from strogoff.broker.queues.sent_limit import AHEAD
 from strogoff.mqtt.packets import Puback, Publish
+from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.copied_cluster import CopiedCluster
 from tests.harness.broker import PacketClient
 
@@ -79,3 +80,26 @@ def test_nothing_leaves_before_the_follower_knows_that_it_may_have_been_sent() -
     got = again(cluster, follower)
     assert [each.payload for each in got] == [b"%d" % each for each in range(1, 10)]
     assert [each.dup for each in got] == 2 * [True] + 7 * [False]  # the record of one more message was on its way
+
+
+def taken(cluster: CopiedCluster, client: PacketClient) -> list[bytes]:
+    """What a client gets that answers each message, until nothing more comes for a moment."""
+    got: list[bytes] = []
+    while new := client.messages():
+        got += [each.payload for each in new]
+        client.send(*[Puback(each.packet_id) for each in new])
+        cluster.pass_s(0.01)
+    return got
+
+
+def test_a_node_that_is_cut_off_delivers_what_it_has_stored() -> None:
+    """No copy can have the limit. A client with nothing in flight would hear nothing before the heal."""
+    cluster = CopiedCluster()
+    client, primary = backlog(cluster, 1, 200, node=1)
+    assert primary == 1
+    cluster.isolate(1)
+    before = taken(cluster, client)
+    assert cluster[1].node.policy.view_state is not ViewState.MINORITY and len(before) <= MOST
+    cluster.state_of(1, ViewState.MINORITY)
+    cluster.pass_s(0.1)
+    assert before + taken(cluster, client) == [b"%d" % each for each in range(200)]

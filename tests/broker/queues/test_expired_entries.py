@@ -153,6 +153,24 @@ def test_a_search_in_vain_is_repeated_when_the_next_entry_expires(small: None, m
     assert absent.come()[:5] == [1, 2, 3, 4, 5]
 
 
+def test_a_search_in_vain_is_not_repeated_with_lifo(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There each message is written, also the one that began the search."""
+    absent = Absent([0] * 40, queue_type="lifo")
+    absent.watch(monkeypatch)
+    for _ in range(20):
+        absent.publish()
+    assert len(absent.steps) <= 11 and absent.dropped == (20, 0)
+
+
+def test_the_message_that_begins_a_search_in_vain_expires_too(small: None) -> None:
+    absent = Absent([0] * 40, queue_type="lifo")
+    absent.publish(5)
+    absent.broker.pass_s(10)
+    absent.publish()
+    absent.publish()
+    assert absent.dropped[1] == 1
+
+
 def test_an_entry_that_was_written_after_a_search_in_vain_expires_too(small: None) -> None:
     """The client has come and gone meanwhile."""
     absent = Absent([0, 0, 0])
