@@ -52,7 +52,10 @@ def test_a_message_of_a_newcomer_that_a_client_deletes_stays_deleted() -> None:
     cluster = newcomer_with_a_message(YEAR_MS)
     cluster[3].disks[0].stall_until = cluster.loop.now_s + 60
     cluster.pass_s(20.0)
-    assert topics(cluster)[0] == ["other", "own"]
+    assert topics(cluster)[0] == ["other"], "it is not in the view yet"
+    cluster[3].disks[0].stall_until = 0.0
+    cluster.until(lambda: topics(cluster)[0] == ["other", "own"], 60.0)
+    cluster[3].disks[0].stall_until = cluster.loop.now_s + 60
     cluster[1].client("client").publish("own", b"", 1, retain=True)
     cluster.pass_s(10.0)
     cluster[3].disks[0].stall_until = 0.0

@@ -53,7 +53,7 @@ def welcome(node: str = "b", version: int = NEWEST, publish: int = 0) -> bytes:
     [
         (b"junk", b"", "welcome of 4 bytes"),
         (welcome("c"), b"", "at b:1883 is c, not b"),
-        (welcome(version=9), b"", "of the protocol"),
+        (welcome(version=NEWEST + 1), b"", "of the protocol"),
         (welcome(publish=50), b"", "lane 2: the peer has 50, of 1 that this process made"),
         (welcome(), b"\xff", "malformed frame from b"),
         (welcome(), encode_frame(Frame(acks=[(2, 9)])), "lane 2: 9 acknowledged"),
