@@ -17,7 +17,7 @@ from ..routing.ack_context import AckContext
 from ..routing.subscriptions import Subscription
 from ..sessions.session import RESTARTED, Session
 from .ack_queue import SUBSCRIBE, UNSUBSCRIBE
-from .connection import ClientConnection
+from .connection import LEASE_LOST, ClientConnection
 from .flow_control import FILTERS
 
 V3_REFUSED = 0x80
@@ -32,16 +32,7 @@ def subscribe(connection: ClientConnection, packet: packets.Subscribe) -> None:
     connection.flow.worked(len(packet.subscriptions))
     env = connection.env
     env.counters.subscribe_received[connection.version == 5] += 1
-    why = _refusal(connection, "subscribe")
-    if why:
-        env.counters.subscribe_error[connection.version == 5] += 1
-        connection.services.policy.deny(connection, "subscribe", "", why)
-        _suback(
-            connection,
-            packet,
-            _answer(connection, packet, [ReasonCode.NOT_AUTHORIZED] * len(packet.subscriptions)),
-            False,
-        )
+    if _refused(connection, packet):
         return
     reasons: list[int | None] = []
     for wanted in packet.subscriptions:
@@ -55,6 +46,17 @@ def subscribe(connection: ClientConnection, packet: packets.Subscribe) -> None:
         _suback(connection, packet, _answer(connection, packet, [reason or 0 for reason in reasons]), False)
         return
     connection.flow.decide(_ask(connection, packet), lambda verdict: _authorised(connection, packet, reasons, verdict))
+
+
+def _refused(connection: ClientConnection, packet: packets.Subscribe) -> bool:
+    """True if a policy forbids the SUBSCRIBE; then the client has its answer."""
+    why = _refusal(connection, "subscribe")
+    if why:
+        connection.env.counters.subscribe_error[connection.version == 5] += 1
+        connection.services.policy.deny(connection, "subscribe", "", why)
+        codes: list[int] = [ReasonCode.NOT_AUTHORIZED] * len(packet.subscriptions)
+        _suback(connection, packet, _answer(connection, packet, codes), False)
+    return bool(why)
 
 
 def _refusal(connection: ClientConnection, operation: str) -> str:
@@ -110,6 +112,8 @@ def _authorised(
         codes = [code if reason is None else reason for reason in reasons]
         _suback(connection, packet, _answer(connection, packet, codes, verdict.properties), False)
         return
+    if _refused(connection, packet):  # the node may have lost its lease while the plugin took its time (H-04)
+        return
     _apply_modifiers(packet, reasons, verdict.modifiers.get("topics"))
     properties = verdict.modifiers.get("properties", {})
     _add(connection, session, _Adding(packet, reasons, [], {}, AckContext(), properties))
@@ -156,6 +160,9 @@ def _add_more(connection: ClientConnection, session: Session, adding: _Adding) -
     connection.env.tick()
     if connection.closed or connection.session is not session:
         return  # the client has disconnected
+    if why := _refusal(connection, "subscribe"):  # SUBACK would not wait for the routes of the rest (H-04)
+        connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, why, LEASE_LOST)
+        return
     _add(connection, session, adding)
     if len(adding.answers) == len(adding.packet.subscriptions):
         connection.flow.release(FILTERS)

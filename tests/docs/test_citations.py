@@ -169,7 +169,7 @@ OLD = "hole"
         ("(architecture" + " 4, item 5)", "not a page"),
         ("(H-" + "99)", "no such entry"),
         ("(H-" + "7)", "no such entry"),
-        ("H-" + "04 (c, e): it stands still", "no such case"),
+        ("H-" + "04 (c, f): it stands still", "no such case"),
         ("(P" + "11)", "no such promise"),
         ("(anomalies A1, A" + "99)", "no such anomaly"),
         ("[MQTT" + "5-9.9.9-9]", "no such statement"),

@@ -12,10 +12,25 @@ from strogoff.broker.connection.subscribe import FILTERS_PER_TURN
 from strogoff.broker.plugins.hooks import Allow, Refuse
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel, Suback, Unsuback
+from strogoff.mqtt.reasons import ReasonCode
+from strogoff.netsplit.policy import ViewState
+from strogoff.sim.engine.host import AllowAll
 
 from ...harness.broker import BrokerHarness, option, publish
+from ...harness.cluster import MAJORITY
+from ...harness.transcript import PendingHooks
 
 VERSIONS = (3, 4, 5)
+
+
+class LateSubscribe(AllowAll):
+    """A plugin that allows a SUBSCRIBE when the test calls `PendingHooks.answer`."""
+
+    def auth_on_subscribe_m5(self, *arguments: Any) -> Any:
+        return self._later()
+
+    async def _later(self) -> bool:
+        return True
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -412,6 +427,43 @@ def test_a_client_that_leaves_while_its_filters_are_added() -> None:
     again = broker.persistent("s")
     assert again.subscribe(*wanted, packet_id=6) == [Suback(6, [1] * len(wanted))]
     assert len(session.subscriptions) == len(wanted)
+
+
+def test_a_node_that_loses_its_lease_while_a_plugin_decides_refuses() -> None:
+    """H-04: SUBACK would not wait until the other nodes know of the subscription."""
+    broker = BrokerHarness(**MAJORITY)
+    client = broker.client("s", 5)
+    broker.node.env.hooks.remove("plugin")
+    broker.node.env.hooks.add("plugin", LateSubscribe())
+    pending = PendingHooks(broker)
+    for refused in (True, False):
+        broker.node.policy.view_state = ViewState.WHOLE
+        assert client.ask(packets.Subscribe(1, [option("t", 1)])) == []
+        broker.node.policy.view_state = ViewState.MINORITY if refused else ViewState.MAJORITY
+        pending.answer()
+        (suback,) = client.take()
+        assert suback.reasons == [ReasonCode.NOT_AUTHORIZED if refused else 1]
+    session = broker.node.sessions.get("", "s")
+    assert session is not None and list(session.subscriptions) == ["t"]
+
+
+@pytest.mark.parametrize("policy", ["on", "majority"])
+def test_a_node_that_loses_its_lease_while_it_adds_filters(policy: str) -> None:
+    """With the policy `on` it needs none. Otherwise the client has to ask again."""
+    options: dict[str, Any] = dict.fromkeys(MAJORITY, policy)
+    broker = BrokerHarness(**options)
+    client = broker.persistent("s", 5)
+    wanted = [option(f"t/{number}", 1) for number in range(FILTERS_PER_TURN * 3)]
+    client.send(packets.Subscribe(5, wanted))
+    broker.loop.turn()
+    broker.node.policy.view_state = ViewState.MINORITY
+    broker.settle()
+    (answer,) = client.take()
+    if policy == "on":
+        assert answer == Suback(5, [1] * len(wanted))
+    else:
+        assert answer.reason == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR and client.closed
+        assert broker.events("conn.close")[-1]["reason"] == "lease_lost"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
