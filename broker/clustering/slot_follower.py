@@ -106,12 +106,11 @@ class SlotFollower:
     def _is_contested(self) -> bool:
         """True if messages for a slot without primary are sent to this node, and must wait for its next primary.
 
-        Another holder may be the next one, and would lack what this node has taken. Or this node has a copy of the
-        slot, and no session that would take anything.
+        Another holder may be the next one, and would lack what this node has taken.
         """
-        table, closed = self._member.slots, self._node.sessions.elsewhere
+        table = self._member.slots
         rows = [table.row(slot) for slot in table.slots_by_primary.get(None, ())]
-        return any(row.home == self._node.name and (len(row.in_sync) > 1 or row.slot in closed) for row in rows)
+        return any(row.home == self._node.name and len(row.in_sync) > 1 for row in rows)
 
     def _take_own(self, copy: OutstandingForward) -> None:
         """A message of this node was on its way to slots that are here now: give it to their sessions, unless they had

@@ -16,7 +16,7 @@ from strogoff.sim import commands
 from strogoff.sim.audit import Audit, audit, explains, is_shown, summary
 from strogoff.sim.causes import Causes
 from strogoff.sim.runner import RunOptions, run_seed
-from strogoff.sim.simulation import Outcome
+from strogoff.sim.simulation import JUDGED_S, ClusterSimulation, Outcome
 
 from ..testing.log_audit.log_builder import Log
 
@@ -172,8 +172,17 @@ def test_a_run_goes_on_until_a_will_counts_as_lost(monkeypatch: pytest.MonkeyPat
         return session
 
     monkeypatch.setattr(SessionRegistry, "_restore", forget)
+    rest_s, rest = list[float](), ClusterSimulation._rest
+
+    def timed(simulation: ClusterSimulation) -> None:
+        begin_s = simulation.world.loop.now_s
+        rest(simulation)
+        rest_s.append(simulation.world.loop.now_s - begin_s)
+
+    monkeypatch.setattr(ClusterSimulation, "_rest", timed)
     outcome = run_seed(14100003, RunOptions(nodes=3, variants=("copies",), audit=True))
     assert outcome.audit is not None and "A14 lost" in outcome.audit.findings
+    assert rest_s[0] >= JUDGED_S
 
 
 def test_audit_and_apart_exclude_each_other() -> None:
