@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from ...cluster.membership.discovery import Found, Join, Wait, WhoAnswer, expected, plan
+from ...cluster.membership.discovery import Found, Join, Wait, WhoAnswer, plan
 from ..discovery.source import Announcement
 from .neighbours import Neighbourhood, Neighbours
 from .operator_port import ClusterError
@@ -24,21 +24,20 @@ SAY_AGAIN_S = 60.0
 class Discovery:
     """Finds the cluster of node `name`. `run` works as long as the node lives.
 
-    `neighbours` are the nodes that can be asked, `places` the addresses that the operator has written down. `found`
-    says whether this node is in a cluster, `missing` whether it does not reach some member. `join` joins the cluster of
-    a node and raises `ClusterError`; `create` founds a cluster. `hint` gets the answer of a node and its address.
-    `holds` says whether this node has sessions or retained messages: then it cannot join another node. `size` is how
-    many nodes found a cluster together, 0 for all nodes that `places` names.
+    `neighbours` are the nodes that can be asked, `founders` is `DiscoverySettings.founders`. `found` says whether this
+    node is in a cluster, `missing` whether it does not reach some member. `join` joins the cluster of a node and raises
+    `ClusterError`; `create` founds a cluster. `hint` gets the answer of a node and its address. `holds` says whether
+    this node has sessions or retained messages: then it cannot join another node. `doubt` is why this node, which is in
+    no cluster, must not found one: it may be a member of another one, or is about to be; "" if it may.
 
-    `waits_for` is the reason why this node is still in no cluster, "" when it is in one. `sees` are the other nodes
-    without a cluster that it saw.
+    `waits_for` is the reason why this node is still in no cluster, "" when it is in one.
     """
 
     def __init__(
         self,
         name: str,
         neighbours: Neighbours,
-        places: Sequence[str],
+        founders: Callable[[bool], int],
         found: Callable[[], bool],
         join: Callable[[str], Awaitable[None]],
         missing: Callable[[], bool],
@@ -46,11 +45,11 @@ class Discovery:
         log: Callable[[str, str], None],
         holds: Callable[[], bool],
         create: Callable[[], None],
-        size: int = 0,
+        doubt: Callable[[], str],
     ) -> None:
         self._name = name
         self._neighbours = neighbours
-        self._places = places
+        self._founders = founders
         self._found = found
         self._join = join
         self._missing = missing
@@ -58,11 +57,17 @@ class Discovery:
         self._log = log
         self._holds = holds
         self._create = create
-        self._size = size
+        self._doubt = doubt
         self.waits_for = "the node looks for its cluster"
-        self.sees: tuple[str, ...] = ()
+        self._saw: tuple[str, ...] = ()
         self._said: dict[str, float] = {}
         self._settled = asyncio.Event()
+
+    @property
+    def sees(self) -> tuple[str, ...]:
+        """The other nodes without a cluster that this node saw; none if it may be a member of one: so no other node
+        counts it when it founds a cluster."""
+        return () if self._doubt() else self._saw
 
     async def first(self) -> None:
         """Wait, as a part of the start, until this node is in a cluster, or finds no cluster that it can join now.
@@ -104,9 +109,9 @@ class Discovery:
         if not self._found():
             seen = await self._seen()
             others = {answer.node: answer for _, answer in seen.nodes if answer.node != self._name}
-            self.sees = tuple(sorted([name for name, answer in others.items() if not answer.cluster_id]))
-            size = self._size or expected(self._places, self._name in [answer.node for _, answer in seen.nodes])
-            action = plan(self._name, seen.nodes, size, self._holds())
+            self._saw = tuple(sorted([name for name, answer in others.items() if not answer.cluster_id]))
+            size = self._founders(self._name in [answer.node for _, answer in seen.nodes])
+            action = plan(self._name, seen.nodes, size, self._holds(), self._doubt())
             if seen.unsure and isinstance(action, Found):
                 action = Wait("there may be a cluster that this node does not see now")
             if not self._found():
@@ -120,7 +125,7 @@ class Discovery:
 
     async def _do(self, action: Join | Found | Wait, problems: Sequence[str]) -> None:
         if isinstance(action, Found):
-            reason = await self._neighbours.claim()
+            reason = await self._neighbours.claim() or self._doubt()  # a join may have begun
             if not reason and not self._found():
                 self._log(
                     "notice",

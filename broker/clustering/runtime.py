@@ -184,9 +184,10 @@ class ClusterRuntime:
         if self._discovery.wanted:
             wanted = self._discovery
             self._search = look = Discovery(
-                self.name, Neighbours(self.name, wanted.sources(), self._transport), wanted.nodes,
+                self.name, Neighbours(self.name, wanted.sources(), self._transport), wanted.founders,
                 lambda: member.clustered, lambda address: self.join(address, False, True), self._misses_somebody,
-                self._hint, node.env.log, self._holds, self._found, wanted.expected,
+                self._hint, node.env.log, self._holds, self._found,
+                lambda: f"{self.name} is about to join a cluster" if self._joining.locked() else self._unknown.why,
             )  # fmt: skip
             self._looking = loop.create_task(look.run(Announcement(self.name, address, me.disk, me.boot)))
             await look.first()

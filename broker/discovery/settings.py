@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ...cluster.membership.discovery import expected
 from ...cluster.transport.wire import TransportError
 from ...configs import Settings
 from .configured_nodes import ConfiguredNodes
@@ -30,6 +31,10 @@ class DiscoverySettings(Struct, frozen=True):
     def wanted(self) -> bool:
         """Whether this node looks for others at all."""
         return bool(self.nodes or self.srv or self.kubernetes or self.s3)
+
+    def founders(self, met_itself: bool) -> int:
+        """How many nodes found a cluster together. `met_itself`: this node is at one of the addresses."""
+        return self.expected or expected(self.nodes, met_itself)
 
     def sources(self) -> list[Source]:
         """Make the sources. Needs a running event loop."""

@@ -31,7 +31,8 @@ class WhoAnswer(Struct, array_like=True, frozen=True):
     """The answer of the node at an address. `cluster_id` is "" while the node is standalone.
 
     `holds`: it has sessions or retained messages. `seeks`: it is standalone and looks for others before it takes
-    clients. `sees`: the other nodes without a cluster in its last round of discovery. `knows`: the asking node is a
+    clients. `sees`: the other nodes without a cluster in its last round of discovery, none if it may be a member of
+    one: so no other node counts it when it founds. `knows`: the asking node is a
     member of its cluster.
     """
 
@@ -116,11 +117,14 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def plan(me: str, found: Sequence[tuple[str, WhoAnswer]], size: int, holds: bool = False) -> Join | Found | Wait:
+def plan(
+    me: str, found: Sequence[tuple[str, WhoAnswer]], size: int, holds: bool = False, doubt: str = ""
+) -> Join | Found | Wait:
     """Returns the next step of a node without a cluster.
 
     `found` has the (address, answer) of each node that answered, with or without this node itself. `size` is the number
-    of nodes that found a cluster together. `holds`: this node has sessions or retained messages.
+    of nodes that found a cluster together. `holds`: this node has sessions or retained messages. `doubt` is why this
+    node may be a member of a cluster that did not answer; "" if it is in none.
     """
     others = sorted([(answer.node, address, answer) for address, answer in found if answer.node != me])
     for _, address, answer in others:
@@ -134,7 +138,7 @@ def plan(me: str, found: Sequence[tuple[str, WhoAnswer]], size: int, holds: bool
     settled = [(not answer.holds, name, address) for name, address, answer in others if not answer.seeks]
     if settled:
         return Join(min(settled)[2])
-    return _found(me, others, size, holds)
+    return Wait(doubt) if doubt else _found(me, others, size, holds)
 
 
 def _found(me: str, others: list[tuple[str, str, WhoAnswer]], size: int, holds: bool) -> Join | Found | Wait:

@@ -16,6 +16,7 @@ from strogoff.broker.clustering.neighbours import Neighbours
 from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.broker.discovery import host_names
 from strogoff.broker.discovery.configured_nodes import ConfiguredNodes
+from strogoff.broker.discovery.settings import DiscoverySettings
 from strogoff.broker.discovery.source import Announcement, Lookup, Say, Seen, Source
 from strogoff.cluster.membership.discovery import WHO, WhoAnswer, encode_who
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
@@ -61,6 +62,7 @@ class Search:
         self.refusals: list[str] = []
         self.holds = False
         self.size = 0
+        self.doubt = ""
         self.sources: list[Source] = []
 
     async def place(self, port: int, answer: WhoAnswer | None) -> Place:
@@ -73,7 +75,7 @@ class Search:
         return Discovery(
             "b",
             Neighbours("b", [ConfiguredNodes(places), *self.sources], AsyncioMemoryTransport(self.network, "b")),
-            places,
+            DiscoverySettings(places, self.size).founders,
             self.found.is_set,
             self._join,
             lambda: self.missing,
@@ -81,7 +83,7 @@ class Search:
             lambda level, text: self.log.append(f"{level}: {text}"),
             lambda: self.holds,
             lambda: self.found.set(),
-            self.size,
+            lambda: self.doubt,
         )
 
     async def _join(self, address: str) -> None:
@@ -381,6 +383,8 @@ class Guarded(Lookup):
         self.seen = seen
         self.reason = "c is about to found the cluster"
         self.began: list[Announcement] = []
+        self.claims = 0
+        self.when_claimed: Callable[[], None] = lambda: None
         self.overruled = self.closed = False
 
     def begin(self, me: Announcement, say: Say) -> None:
@@ -392,6 +396,8 @@ class Guarded(Lookup):
         return self.seen
 
     async def claim(self) -> str:
+        self.claims += 1
+        self.when_claimed()
         return self.reason
 
     def overrule(self) -> None:
@@ -423,6 +429,42 @@ def test_it_founds_only_when_every_source_allows_it() -> None:
         "notice: discovery: c is about to found the cluster",
         "notice: discovery: b founds a cluster; no other node can join",
     ]
+
+
+def test_a_node_that_may_be_a_member_founds_no_cluster_and_claims_none() -> None:
+    """If it claimed to be the founder, no other node would found the cluster."""
+
+    async def scenario(search: Search) -> None:
+        search.size, search.doubt = 1, "b may be a member of a cluster"
+        source = Guarded(Seen())
+        source.reason = ""
+        search.sources = [source]
+        place = await search.place(1, seeks("c"))
+        discovery = search.discovery("127.0.0.1:1")
+        await search.run(discovery, lambda: place.asked >= 3)
+        assert discovery.waits_for == search.doubt
+        assert not search.found.is_set() and source.claims == 0 and not discovery.sees
+        search.doubt = ""
+        await search.run(discovery, search.found.is_set)
+        assert discovery.sees == ("c",)
+
+    run(scenario)
+
+
+def test_it_founds_no_cluster_if_a_join_begins_while_a_source_is_asked() -> None:
+    async def scenario(search: Search) -> None:
+        search.size = 1
+        source = Guarded(Seen())
+        source.reason = ""
+        source.when_claimed = lambda: setattr(search, "doubt", "b is about to join a cluster")
+        search.sources = [source]
+        place = await search.place(1, None)
+        discovery = search.discovery("127.0.0.1:1")
+        await search.run(discovery, lambda: place.asked >= 3)
+        assert source.claims == 1 and not search.found.is_set()
+        assert discovery.waits_for == "b is about to join a cluster"
+
+    run(scenario)
 
 
 def test_a_start_waits_for_a_source_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from tests.harness.waiting import until
 
 ONE = "127.0.0.1:44001"
 """The address of n1."""
+TWO_AND_THREE = "127.0.0.1:44002 127.0.0.1:44003"
 ASKS = f"n2@127.0.0.1 has asked {ONE} to let it join, and does not know the answer"
 
 REFUSED = r"^n2@127\.0\.0\.1 is a running member at 127\.0\.0\.1:44002: [^.]*$"
@@ -227,7 +228,7 @@ def test_an_operator_lets_a_node_without_an_answer_serve_alone(tmp_path: Path, m
         await harness.stop("n2")
         two = await harness.start("n2")
         assert two.serves_nobody == "" and two._meta.get(ASKED) is None
-        await until(two._member.leased)
+        await until(lambda: two.status().sees == "whole" and two._member.leased())
         await serves(harness, "n2")
 
     run(tmp_path, scenario)
@@ -304,5 +305,67 @@ def test_a_node_with_discovery_joins_by_itself_after_a_lost_answer(
         await refuses(harness, "n3")
         await three.join(ONE, False)
         await serves(harness, "n3")
+
+    run(tmp_path, scenario)
+
+
+def test_discovery_founds_no_cluster_while_a_join_waits_for_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator lets n2 join n1. Meanwhile n3 starts, and n2 and n3 are all nodes that discovery expects."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one = await founded(harness)
+        two = await harness.start("n2", discovery__nodes=TWO_AND_THREE)
+        call, comes = two._transport.call, asyncio.Event()
+
+        async def slow(address: str, method: str, request: bytes, timeout_s: float) -> bytes:
+            answer = await call(address, method, request, timeout_s)
+            if method == JOIN:
+                await comes.wait()
+            return answer
+
+        monkeypatch.setattr(two._transport, "call", slow)
+        joining = asyncio.create_task(two.join(ONE, False))
+        await until(lambda: two.name in one._member.membership.members)
+        three = await harness.start("n3", discovery__nodes=TWO_AND_THREE)
+        await until(lambda: two.serves_nobody == "n2@127.0.0.1 is about to join a cluster" or two._member.clustered)
+        assert not two._member.clustered
+        comes.set()
+        await joining
+        await until(lambda: one.status().serving == two.status().serving == three.status().serving == 3)
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("name", ["n3@127.0.0.1", "a3@127.0.0.1"])
+def test_discovery_founds_no_other_cluster_after_a_join_without_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """n1's log makes n2 a member, and n2 cannot know it. n2 and n3 are all nodes that discovery expects. The one with
+    the lower name would found a cluster, which the other would join."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one = await founded(harness)
+        two = await harness.start("n2", discovery__nodes=TWO_AND_THREE)
+        without_answers(monkeypatch, two, "answer")
+        with pytest.raises(ClusterError, match=r"the connection is closed$"):
+            await two.join(ONE, False)
+        await harness.stop("n2")
+        two = await harness.start("n2", discovery__nodes=TWO_AND_THREE)
+        three = await harness.start("n3", nodename=name, discovery__nodes=TWO_AND_THREE)
+        who, asked = two._who, []
+
+        def answers(asker: str) -> bytes:
+            if two.serves_nobody.startswith(ASKS):  # it has seen n3
+                asked.append(asker)
+            return who(asker)
+
+        monkeypatch.setattr(two, "_who", answers)
+        await until(lambda: asked.count(name) > 2 or three._member.clustered)
+        assert not three._member.clustered and f"see each other yet: {two.name}" in three.serves_nobody
+        await refuses(harness, "n2")
+        await two.join(ONE, False)
+        await until(lambda: one.status().serving == two.status().serving == three.status().serving == 3)
 
     run(tmp_path, scenario)

@@ -138,6 +138,12 @@ def test_a_cluster_without_a_lease_is_waited_for() -> None:
     assert plan("b", found, 1) == plan("b", found, 2)
 
 
+def test_a_node_that_may_be_a_member_joins_a_cluster_but_founds_none() -> None:
+    for found in ([], [seeks("b", "a")]):
+        assert plan("a", found, 1, doubt="it may be a member") == Wait("it may be a member")
+    assert plan("a", [member("y")], 1, doubt="it may be a member") == plan("a", [member("y")], 1)
+
+
 def test_a_node_does_not_join_itself() -> None:
     assert isinstance(plan("b", [seeks("b")], 2), Wait)
     assert isinstance(plan("b", [("elsewhere:1", WhoAnswer("b", "cluster", True))], 2), Wait)
