@@ -117,5 +117,5 @@ def remove_socket_file(path: str, inode: int) -> None:
     try:
         if os.stat(path).st_ino == inode:
             os.unlink(path)
-    except FileNotFoundError:
+    except OSError:  # it is gone, or may not be removed: then the next start replaces it, or says why it cannot
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -78,6 +80,20 @@ def test_another_listeners_file_stays(tmp_path: Path) -> None:
     remove_socket_file(str(path), inode)
     assert not path.exists()
     remove_socket_file(str(path), inode)
+
+
+def test_a_file_that_cannot_be_removed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder belongs to another user meanwhile, or is read-only. The node stops in order, and the next one tells."""
+
+    def refused(path: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    path = tmp_path / "s"
+    bind(unix(path)).close()
+    monkeypatch.setattr(os, "unlink", refused)
+    remove_socket_file(str(path), path.stat().st_ino)
+    assert path.exists()
+    assert refusal(unix(path)).endswith("permission denied")
 
 
 def test_the_backlog_can_be_set() -> None:
