@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import logging
 import os
-import shutil
 import sys
 from contextlib import suppress
 from datetime import datetime
@@ -16,10 +14,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..reporting.log_line import Line, escape
+from .log_compression import private, rename_and_compress, renaming
 
 NOTICE = 25
-FILE_MODE = 0o640
-"""Permissions of log files, before the umask."""
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -111,18 +108,19 @@ class _File(RotatingFileHandler):
     Only owner and group may read the files, because they contain client ids, users and addresses.
     """
 
+    def doRollover(self) -> None:  # noqa: N802
+        """logging: begin a new file. The old one gets the name of the first old file."""
+        with renaming:
+            super().doRollover()
+
     def _open(self) -> TextIOWrapper:
-        return open(self.baseFilename, self.mode, encoding="utf-8", opener=_private)  # type: ignore[return-value]
+        return open(self.baseFilename, self.mode, encoding="utf-8", opener=private)  # type: ignore[return-value]
 
     def handleError(self, record: logging.LogRecord) -> None:
         """logging: writing a line has raised an error. Print the line to stderr."""
         if sys.stderr is not None:
             with suppress(OSError):
                 print(f"{self.baseFilename}: {sys.exc_info()[1]}: {escape(record.getMessage())}", file=sys.stderr)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, FILE_MODE)
 
 
 def _formatter(settings: Any, kind: str) -> logging.Formatter:
@@ -136,19 +134,9 @@ def _file(settings: Any, prefix: str) -> logging.Handler:
     handler = _File(path, maxBytes=size, backupCount=settings[f"{prefix}.rotation.keep"])
     if settings[f"{prefix}.rotation.compress_on_rotate"]:
         handler.namer = lambda name: name + ".gz"
-        handler.rotator = _compress
+        handler.rotator = rename_and_compress
     handler.setFormatter(_formatter(settings, settings[f"{prefix}.file.format"]))
     return handler
-
-
-def _compress(source: str, target: str) -> None:
-    try:
-        with open(source, "rb") as plain, open(target, "wb", opener=_private) as file, gzip.open(file, "wb") as packed:
-            shutil.copyfileobj(plain, packed)
-    except OSError:
-        os.replace(source, target)  # the disk is full: keep the lines as they are; `zcat -f` reads both kinds
-    else:
-        os.remove(source)
 
 
 def set_up(settings: Any) -> logging.Logger:

@@ -83,7 +83,7 @@ def test_another_listeners_file_stays(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_removed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its folder belongs to another user meanwhile, or is read-only. The node stops in order, and the next one tells."""
+    """Its folder belongs to another user meanwhile, or is read-only. The node stops in order, the next one says why."""
 
     def refused(path: str) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)

@@ -10,14 +10,23 @@ import os
 import shutil
 import stat
 import sys
+import threading
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from strogoff.broker.process.log_compression import THREAD
 from strogoff.broker.process.logs import complain, is_journal, log_line, set_up
 from strogoff.broker.reporting.log_line import Line
 from strogoff.configs import load
+
+
+def await_compression() -> None:
+    """Wait until the old files of the log are compressed."""
+    for thread in threading.enumerate():
+        if thread.name == THREAD:
+            thread.join(10)
 
 
 def test_the_console_and_its_level(capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,6 +137,7 @@ def test_rotation_by_size_compressed(tmp_path: Path) -> None:
     logger = set_up(load(None, {}, overrides))
     for number in range(100):
         log_line(logger, "info", f"line {number} " + "x" * 40)
+    await_compression()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["console.log", "console.log.1.gz", "console.log.2.gz"]
     with gzip.open(tmp_path / "console.log.1.gz", "rt") as packed:
         assert "[INFO] line" in packed.read()
@@ -151,6 +161,7 @@ def test_a_full_disk_does_not_cost_the_rotated_files(tmp_path: Path, monkeypatch
     monkeypatch.setattr(shutil, "copyfileobj", no_space)
     for number in range(20):
         log_line(logger, "info", f"line {number} " + "x" * 40)
+    await_compression()
     kept = "".join(each.read_text() for each in tmp_path.iterdir())
     assert [number for number in range(20) if f"line {number} " not in kept] == []
     assert len(list(tmp_path.iterdir())) > 1
