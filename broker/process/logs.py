@@ -109,7 +109,10 @@ class _File(RotatingFileHandler):
     """
 
     def doRollover(self) -> None:  # noqa: N802
-        """logging: begin a new file. The old one gets the name of the first old file."""
+        """logging: begin a new file. The old one gets the name of the first old file; without any it is emptied."""
+        if self.backupCount == 0 and self.stream is not None:
+            os.ftruncate(self.stream.fileno(), 0)
+            return
         with renaming:
             super().doRollover()
 

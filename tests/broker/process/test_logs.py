@@ -143,6 +143,27 @@ def test_rotation_by_size_compressed(tmp_path: Path) -> None:
         assert "[INFO] line" in packed.read()
 
 
+@pytest.mark.parametrize("compress", ["on", "off"])
+def test_without_old_files_the_log_begins_anew(tmp_path: Path, compress: str) -> None:
+    """`keep = 0`: before, the file grew without bound."""
+    path = tmp_path / "console.log"
+    overrides = {
+        "log.console.file": str(path),
+        "log.console.rotation.size": "1KB",
+        "log.console.rotation.keep": "0",
+        "log.console.rotation.compress_on_rotate": compress,
+        "log.error": "off",
+    }
+    for first in (0, 100):
+        logger = set_up(load(None, {}, overrides))
+        for number in range(first, first + 100):
+            log_line(logger, "info", f"line {number} " + "x" * 40)
+            assert path.stat().st_size <= 1024
+        await_compression()
+        assert f"line {first + 99} " in path.read_text() and "\0" not in path.read_text()
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_full_disk_does_not_cost_the_rotated_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compressing needs space. Before, each line rotated again, until all rotated files were empty ones."""
     path = tmp_path / "console.log"
