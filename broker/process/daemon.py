@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import uvloop
-
 from ...cluster.transport.wire import TransportError
 from ...configs import ConfigError, Settings, load, usual_file
 from ...configs.problems import Problem
@@ -28,6 +26,7 @@ from .container import prepare
 from .descriptors import raise_limit
 from .logs import complain, log_line, set_up
 from .node_summary import summary
+from .process_end import run_to_the_end
 from .server import Log, Server, tune_gc
 from .service_manager import ServiceManager
 from .stop_bound import stop_bound_s
@@ -228,4 +227,4 @@ def run(arguments: argparse.Namespace, extensions: Sequence[Extension] = ()) -> 
         complain(str(error))
         return 1
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    return uvloop.run(serve(settings, extensions))
+    return run_to_the_end(serve(settings, extensions))

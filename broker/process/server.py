@@ -11,6 +11,7 @@ import random
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ CLOSE_GRACE_S = 1.0
 """How long a stop waits for clients to take what was written to them."""
 STOP_S = 10.0
 """How long a stop waits for the disk."""
+LAST_WORK = "last work"
+"""Prefix of the names of threads for a stop."""
 _CLOCK_KEY = b"nclock"
 _CLOCK_EVERY_S = 60.0
 _WATCH_S = 5.0
@@ -333,10 +336,14 @@ class Server:
             self._close_databases()
             await self._note_synced()
         if self.eventlog is not None:
-            await self._loop.run_in_executor(None, self.eventlog.close)
+            await self._in_own_thread(self.eventlog.close)
         if self._directory is not None:
             self._directory.close()
         self.log.flush()
+
+    async def _in_own_thread(self, work: Callable[[], None]) -> None:
+        """Plugins may have left work that hangs in all threads of the loop."""
+        await self._loop.run_in_executor(ThreadPoolExecutor(1, LAST_WORK), work)
 
     async def _end_tasks(self) -> None:
         """Cancel all tasks and wait for their end, except for a plugin that ignores the cancellation."""
@@ -360,7 +367,7 @@ class Server:
         if directory is None or not hasattr(self, "store") or not isinstance(self._engine, LevelDBEngine):
             return
         try:
-            await asyncio.wait_for(self._loop.run_in_executor(None, directory.sync_messages), STOP_S)
+            await asyncio.wait_for(self._in_own_thread(directory.sync_messages), STOP_S)
             directory.note_synced()
         except (OSError, TimeoutError) as error:
             self.log("warning", f"the message store was not synced at the stop: {error!r}")
