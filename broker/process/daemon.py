@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -165,7 +166,8 @@ async def _run(
     log("notice", f"node {node.name}, boot {node.env.numbers.boot}, data in {server.data_dir.absolute()}")
     waits = server.cluster is not None and node.policy.view_state is ViewState.MINORITY
     hint = ", and takes clients when it is in its cluster: vmq-admin cluster status" if waits else ""
-    print(f"strogoff: node {node.name} is ready{hint}", flush=True)
+    with suppress(OSError):  # nobody reads it, or the disk is full
+        print(f"strogoff: node {node.name} is ready{hint}", flush=True)
     if not signals.stop.is_set():
         manager.ready(lambda: summary(server))
     if server.cluster is not None:

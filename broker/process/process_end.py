@@ -55,7 +55,7 @@ def run_to_the_end(work: Coroutine[Any, Any, int]) -> int:
 
 def _settle_output() -> None:
     """Drop the rest of the output if nobody takes it: at its end Python would change the exit status to 120."""
-    for stream in filter(None, (sys.stdout, sys.stderr)):  # None if it was closed before the start
+    for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:

@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -148,6 +149,24 @@ def test_a_node_that_waits_for_its_cluster_says_so(
     said = next(line for line in capsys.readouterr().out.splitlines() if "is ready" in line)
     hint = ", and takes clients when it is in its cluster: vmq-admin cluster status" if nodes else ""
     assert said == f"strogoff: node VerneMQ@127.0.0.1 is ready{hint}"
+
+
+@pytest.mark.parametrize("where", ["full", "closed"])
+def test_a_node_serves_although_nobody_takes_its_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """`strogoff start > out` on a full disk, `strogoff start | tee out` without tee. Its log is in a file."""
+    gone, pipe = os.pipe()
+    os.close(gone)
+    diary: list[str] = []
+    more = {"log.console": "file", "log.console.file": str(tmp_path / "console.log")}
+    wanted = settings(tmp_path, **{name.replace(".", "__"): value for name, value in more.items()})
+    with contextlib.suppress(OSError), open(pipe, "w") as closed, open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full if where == "full" else closed)
+        status = asyncio.run(daemon.serve(wanted, [Interrupter(diary, signal.SIGTERM)]))
+        diary.append(f"status {status}")
+    assert diary == ["interrupter starts", "interrupter stops", "status 0"]
+    assert "Traceback" not in (tmp_path / "console.log").read_text()
 
 
 class Waiter(Part):

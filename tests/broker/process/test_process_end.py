@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -85,6 +86,23 @@ def test_a_defect_is_shown_although_something_still_runs(begin: str) -> None:
 )
 def test_what_ends_by_itself_needs_no_word(begin: str) -> None:
     assert run(f"{begin}\nprint('done')\nreturn 3") == (3, "done\n", "")
+
+
+@pytest.mark.parametrize("where", ["full", "closed"])
+def test_output_that_nobody_takes_does_not_change_the_status(where: str) -> None:
+    """Python alone would end with status 120."""
+    gone, pipe = os.pipe()
+    os.close(gone)
+    program = f"{BEGIN}    print('kept in memory')\n    return 3\n{END}"
+    with open(pipe, "w") as closed, open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=full if where == "full" else closed,
+            stderr=subprocess.PIPE,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+            timeout=20,
+        )
+    assert (ended.returncode, ended.stderr) == (3, b"")
 
 
 def test_it_waits_no_longer_than_that_for_a_task_that_ends() -> None:
