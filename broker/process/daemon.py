@@ -36,6 +36,10 @@ SWITCH_INTERVAL_S = 0.0005
 """Interpreter switch interval, in seconds: how soon the thread that writes to the disk can report its completion."""
 
 
+class StartError(Exception):
+    """The node cannot start. The text is for the operator."""
+
+
 class Extension(Protocol):
     """A part that runs in the broker's process and loop, such as the operators' interface."""
 
@@ -108,11 +112,14 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
         while not signals.stop.is_set():
             await _run(settings, extensions, log, signals, manager)
         said = "The node has stopped."
-    except (StorageError, RecordError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
+    except StartError as error:
         said = f"The node cannot start: {error}"
         log("error", f"the node cannot start: {error}")
         complain(f"strogoff: the node cannot start: {error}")
         return 1
+    except Exception as error:
+        log("error", f"the node has ended because of a defect: {error!r}")
+        raise
     finally:
         manager.close(said)
     log("notice", "stopped")
@@ -147,7 +154,7 @@ class _Signals:
 async def _run(
     settings: Settings, extensions: Sequence[Extension], log: Log, signals: _Signals, manager: ServiceManager
 ) -> None:
-    """Run the node once, until it must stop or start again. Raises the errors of `Server.start`."""
+    """Run the node once, until it must stop or start again. Raises `StartError` if it cannot start."""
     manager.starting()
     anew = asyncio.Event()
     server = Server(settings, log)
@@ -156,6 +163,8 @@ async def _run(
     gc.disable()  # a collection would stop the loop while the node loads its subscriptions
     try:
         started = await _unless(signals.stop, _start(server, extensions))
+    except (StorageError, RecordError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
+        raise StartError(str(error)) from error
     finally:
         gc.freeze()
         gc.enable()
@@ -216,9 +225,11 @@ async def _start(server: Server, extensions: Sequence[Extension]) -> None:
 
 
 async def _stop(server: Server, extensions: Sequence[Extension]) -> None:
-    for extension in reversed(extensions):
-        await extension.stop()
-    await server.stop()
+    try:
+        for extension in reversed(extensions):
+            await extension.stop()
+    finally:
+        await server.stop()
 
 
 def run(arguments: argparse.Namespace, extensions: Sequence[Extension] = ()) -> int:

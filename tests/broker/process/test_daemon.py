@@ -218,6 +218,35 @@ def test_a_part_that_cannot_start_stops_those_before_it(tmp_path: Path, capsys: 
     assert asyncio.run(daemon.serve(settings(tmp_path), [Interrupter(diary, signal.SIGTERM)])) == 0
 
 
+class Faulty(Interrupter):
+    """An extension whose stop fails."""
+
+    async def stop(self) -> None:
+        """For example the folder of its socket is gone."""
+        raise OSError("no such folder")
+
+
+def test_a_stop_that_fails_is_no_start_that_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a defect, which the log has, and the server stops in order nevertheless."""
+    diary: list[str] = []
+    stop = Server.stop
+
+    async def noted(server: Server) -> None:
+        await stop(server)
+        diary.append("server stops")
+
+    monkeypatch.setattr(Server, "stop", noted)
+    with pytest.raises(OSError, match="no such folder"):
+        asyncio.run(daemon.serve(settings(tmp_path), [Part("one", diary), Faulty(diary, signal.SIGTERM)]))
+    assert diary == ["one starts", "interrupter starts", "server stops"]
+    said = capsys.readouterr()
+    assert "[ERROR] the node has ended because of a defect: OSError('no such folder')" in said.out
+    assert "cannot start" not in said.out + said.err
+    assert asyncio.run(daemon.serve(settings(tmp_path), [Interrupter(diary, signal.SIGTERM)])) == 0
+
+
 def test_notices_of_the_configuration_are_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Keys without effect are named once at start."""
     wanted = settings(tmp_path, erlang__process_limit="32768")
