@@ -28,6 +28,8 @@ _PREFIX = b"nkey."
 _ALPHABET = string.ascii_letters + string.digits
 _FORMAT = "%Y-%m-%dT%H:%M:%S"
 _DAY_S = 86400
+_LAST_S = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
+"""The last second that this form of a time can show. `max_apikey_expiry_days` may ask for more."""
 
 Verdict = Literal["ok", "unknown", "expired", "scope"]
 """`scope`: the key has another scope."""
@@ -58,10 +60,10 @@ class ApiKey(msgspec.Struct, frozen=True):
 
     @property
     def expires(self) -> str:
-        """The time of expiry in UTC, as `yyyy-mm-ddThh:mm:ss`, or `never`."""
+        """The time of expiry in UTC, as `yyyy-mm-ddThh:mm:ss`, at most in the year 9999, or `never`."""
         if self.expires_s is None:
             return "never"
-        return datetime.fromtimestamp(self.expires_s, UTC).strftime(_FORMAT)
+        return datetime.fromtimestamp(min(self.expires_s, _LAST_S), UTC).strftime(_FORMAT)
 
 
 class ApiKeys:

@@ -76,6 +76,17 @@ def test_the_longest_life_is_also_the_usual_one() -> None:
         fake.add("c", "mgmt", "2023-11-16T22:13:21")
 
 
+@pytest.mark.parametrize("days", [2_900_000, 3_000_000, 10**9, 10**15])
+def test_a_key_whose_end_is_no_date_is_shown(days: int) -> None:
+    """Before, `api-key show` failed for all keys."""
+    fake = keys(longest_days=days)
+    key = fake.create("mgmt", None)
+    (row,) = fake.rows()
+    assert row.expires.startswith("9") and len(row.expires) == len("9999-12-31T23:59:59")
+    assert (row.expires == "9999-12-31T23:59:59") == (days > 2_900_000)
+    assert fake.check(key, "mgmt") == "ok" and not fake.has_expired(row)
+
+
 @pytest.mark.parametrize(
     ("key", "scope", "expires", "said"),
     [
