@@ -36,7 +36,8 @@ ROUND_S = 3.0
 FORGOTTEN_S = CALL_S
 """How long a node remembers why it has not left, for the operator who asks again and again."""
 LEASE_S = 3.0
-"""How long a node that leaves waits for a lease: on a busy machine one may lapse and come again."""
+"""How long a leave waits for a lease of the asked node, and of the one that leaves: on a busy machine one may lapse and
+come again."""
 ASK_AGAIN_S = 0.5
 """The pause before a node asks the leader again to take it out."""
 PASS_ON_S = 2.0
@@ -102,6 +103,8 @@ class Leaving:
     ) -> AsyncIterator[str]:
         """As `OperatorPort.leave`; the last line begins with `DONE`."""
         member, name = self._member, self._node.name
+        with suppress(ClusterError):
+            await until(lambda: member.leased() or not member.view.serving, LEASE_S, "")
         if node not in member.membership.members:
             if not member.leased():  # its log may be behind
                 raise ClusterError(

@@ -46,7 +46,9 @@ def test_an_impossible_leave_gives_its_reason(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_no_node_is_removed_without_a_lease(tmp_path: Path) -> None:
+def test_no_node_is_removed_without_a_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaving, "LEASE_S", -1)
+
     async def scenario(harness: ServersInMemory) -> None:
         _, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
@@ -432,6 +434,29 @@ def checked_leases(leaver: ClusterRuntime, monkeypatch: pytest.MonkeyPatch, has:
 
     monkeypatch.setattr(leaver._leaving, "_knows_its_slots", checks)
     return asked
+
+
+def test_the_asked_node_waits_for_a_lease_that_comes_a_moment_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        leased, asked = one._leaving._member.leased, list[int]()
+
+        def late() -> bool:
+            asked.append(1)
+            return leased() and len(asked) > 3
+
+        with monkeypatch.context() as patched:
+            patched.setattr(one._leaving._member, "leased", late)
+            lines = one._leaving.leave(two.name, False, 0.0, 10.0, False)
+            assert await anext(lines) == f"{two.name} runs: it closes its listeners"
+        assert len(asked) > 3
+        async for _ in lines:
+            pass
+
+    run(tmp_path, scenario)
 
 
 def test_a_node_leaves_when_its_lease_comes_a_moment_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
