@@ -49,15 +49,15 @@ class Context:
 
     async def committed(self) -> None:
         """Wait until all writes are durable on this node. TimeoutError after `COMMIT_S` seconds."""
-        done = asyncio.Event()
-        self.node.env.store.flush(done.set)
-        async with asyncio.timeout(COMMIT_S):
-            await done.wait()
+        await self._wait(self.node.env.store.flush)
 
     async def safe(self) -> None:
         """Wait until all writes are durable on this node and in every copy in sync. TimeoutError after `COMMIT_S`."""
+        await self._wait(self.node.env.store.when_all_safe)
+
+    async def _wait(self, when: Callable[[Callable[[], None]], None]) -> None:
         done = asyncio.Event()
-        self.node.env.store.when_all_safe(done.set)
+        when(done.set)
         async with asyncio.timeout(COMMIT_S):
             await done.wait()
 

@@ -59,7 +59,7 @@ def series_of(key: bytes) -> bytes:
 
 
 def end_of_series(series: bytes) -> bytes:
-    """The last key that a series may have. It never has so many."""
+    """A key that is behind every key of a series."""
     return series + b"\xff" * 8
 
 

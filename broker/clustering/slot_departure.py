@@ -51,7 +51,7 @@ class Departure(msgspec.Struct, eq=False):
     copied: bool = False
     """The target has a copy of the slot: nothing has to be sent."""
     left_open: list[Mid] = []
-    """The mids of the handshakes with which the next primary goes on."""
+    """The mids of the open QoS 2 handshakes that the next primary of the slot completes."""
     waits_for: str = ""
     """Why there is no progress."""
     message: SlotMessage | None = None

@@ -12,7 +12,6 @@ from ...mqtt.encoder import encode
 from ...mqtt.reasons import ReasonCode
 from ...mqtt.topics import levels
 from ...mqtt.wire import MAX_VARINT, encode_varint
-from ...storage import keys
 from ..observer import Asked
 from ..operation_policy import COPIES, NETSPLIT
 from ..options import Options
@@ -22,7 +21,7 @@ from ..reporting.log_line import Line, address
 from ..sessions.absence import NEVER
 from ..sessions.latest_connect import OUTDATED
 from ..sessions.registry import Registration
-from ..sessions.session import QUEUE_UNREADABLE, Session
+from ..sessions.session import QUEUE_UNREADABLE, Session, client_key_of
 from . import auth, subscribe
 from .ack_queue import REGISTER
 from .connection import ClientConnection
@@ -101,8 +100,8 @@ def waited_ms(connection: ClientConnection) -> int:
 
 
 def refuse_outdated(connection: ClientConnection) -> None:
-    """Refuse a CONNECT that began before the latest one of its client (H-37). If this client lives nevertheless, it may
-    try again at once."""
+    """Refuse a CONNECT that began before the latest one of its client (H-37). A client that still waits for the answer
+    may connect again at once."""
     refuse(connection, ReasonCode.SERVER_UNAVAILABLE, OUTDATED)
 
 
@@ -248,9 +247,11 @@ def register(connection: ClientConnection) -> None:
     if services.relay is not None:
         if services.relay(connection):
             return
-    elif services.sessions.is_outdated(_client_key(connection), waited_ms(connection)):
-        refuse_outdated(connection)
-        return
+    else:
+        client = client_key_of(connection.mountpoint, connection.client_id)
+        if services.sessions.is_outdated(client, waited_ms(connection)):
+            refuse_outdated(connection)
+            return
     _negotiate(connection, handshake)
     output = connection.output
     if output.packet_limit and not _can_welcome(connection, handshake):
@@ -284,11 +285,6 @@ def register(connection: ClientConnection) -> None:
         lambda session, present, wrote: _registered(connection, session, present, wrote),
         lambda: refuse(connection, ReasonCode.SERVER_UNAVAILABLE, QUEUE_UNREADABLE),
     )
-
-
-def _client_key(connection: ClientConnection) -> bytes:
-    mountpoint, client_id = connection.mountpoint, connection.client_id
-    return keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
 
 
 def _deny(connection: ClientConnection, why: str, detail: str) -> None:

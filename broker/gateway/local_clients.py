@@ -11,11 +11,11 @@ from collections.abc import Callable, Container
 
 import msgspec
 
-from ...cluster.identity import slot_of
 from ...storage import keys
 from ..connection.connection import ClientConnection
 from ..environment import Environment
 from ..sessions.registry import SessionRegistry
+from ..sessions.session import client_key_of
 from ..timers import Timer
 from .messages import Client
 
@@ -158,5 +158,4 @@ class LocalClients:
 
 
 def _key_of(connection: ClientConnection) -> bytes:
-    mountpoint, client_id = connection.mountpoint, connection.client_id
-    return keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
+    return client_key_of(connection.mountpoint, connection.client_id)

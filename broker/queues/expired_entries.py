@@ -63,7 +63,7 @@ class ExpiredEntries:
             self._next_ms = min(self._next_ms, expires_at)
 
     def make_room(self, queue: SearchedQueue) -> bool:
-        """Drop what has expired. True if the first step has made room; else it goes on in later turns."""
+        """Drop entries that have expired. Returns True if the first step has made room. Otherwise later turns go on."""
         if queue.consumer is None and queue.handing_over is None and queue.env.now >= self._next_ms:
             queue.handing_over = this = object()
             self._go_on(queue, this, self._search(queue))

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from ...cluster.identity import slot_of
 from ...storage import keys
 from ...storage.engine import StorageError
 from ..environment import Environment
@@ -36,7 +35,7 @@ from .deadlines import Deadlines
 from .idle_sessions import IdleSessions
 from .latest_connect import MARGIN_MS, LatestConnect, is_outdated
 from .retained_replay import ReplayTurns
-from .session import RESTARTED, Session, SessionParts
+from .session import RESTARTED, Session, SessionParts, client_key_of
 from .session_connection import SessionConnection
 from .slot_counters import SlotCounters
 from .snapshots import Snapshots, restored
@@ -126,11 +125,11 @@ class SessionRegistry:
 
     def known(self, mountpoint: str, client_id: str) -> Session | None:
         """The session of a client id, None if it has none in memory."""
-        return self._sessions.get(_client_key(mountpoint, client_id))
+        return self._sessions.get(client_key_of(mountpoint, client_id))
 
     def get(self, mountpoint: str, client_id: str) -> Session | None:
         """The session of a client id, None if it has none, or if the disk fails to return it: the log then says so."""
-        return self.wake(_client_key(mountpoint, client_id))
+        return self.wake(client_key_of(mountpoint, client_id))
 
     def everything(self) -> Iterator[Session]:
         """Yield all sessions. A session that only the disk has is made for the caller, and released afterwards.
@@ -235,7 +234,7 @@ class SessionRegistry:
 
         Also True if the disk fails to tell.
         """
-        client = _client_key(mountpoint, client_id)
+        client = client_key_of(mountpoint, client_id)
         session = self._sessions.get(client)
         if session is not None:
             return session.stored
@@ -303,7 +302,7 @@ class SessionRegistry:
         """
         env = self._env
         before = env.store.bytes_waiting
-        key = _client_key(request.mountpoint, request.client_id)
+        key = client_key_of(request.mountpoint, request.client_id)
         try:
             session = self._wake(key)
         except (StorageError, RecordError) as error:
@@ -484,10 +483,6 @@ class SessionRegistry:
             session.grouped = session.grouped or subscription.group is not None
         for packet_id, handshake in handshakes:
             session.inbound.restore(packet_id, handshake)
-
-
-def _client_key(mountpoint: str, client_id: str) -> bytes:
-    return keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
 
 
 def apply_limits(session: Session) -> None:

@@ -50,6 +50,11 @@ QUEUE_UNREADABLE = "the broker cannot read the queue of this session"
 """The reason string for a client whose messages the message store fails to return."""
 
 
+def client_key_of(mountpoint: str, client_id: str) -> bytes:
+    """The key of a client in the store; it begins with the client's slot."""
+    return keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
+
+
 class SessionParts(msgspec.Struct):
     """The parts of the node that sessions use.
 
@@ -114,7 +119,7 @@ class Session:
         self.incarnation = incarnation
         self.durable = durable
         self.in_slot = in_slot
-        self.key = keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
+        self.key = client_key_of(mountpoint, client_id)
         self.latest = LatestConnect()
         self.username: str | None = None
         self.expiry_s = 0

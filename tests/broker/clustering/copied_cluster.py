@@ -6,6 +6,7 @@ from strogoff.broker.clustering.slot_replicator import SlotReplicator
 from strogoff.cluster.identity import slot_of
 from strogoff.cluster.node import ClusterNode
 from strogoff.cluster.slots.table import SlotRow
+from strogoff.mqtt import packets
 from tests.broker.clustering.slot_cluster import SlotCluster
 from tests.harness.broker import PacketClient
 
@@ -96,3 +97,25 @@ def resumed(cluster: CopiedCluster, number: int) -> list[bytes]:
     client, connack = cluster[number].connect("sub", clean=False, expiry_s=600)
     assert connack.session_present
     return [each.payload for each in client.drain()]
+
+
+def durable(
+    cluster: CopiedCluster, number: int, client_id: str, *filters: tuple[str, int], will: packets.Will | None = None
+) -> PacketClient:
+    """A connected client with a durable session and these subscriptions."""
+    client = cluster[number].client(client_id, clean=False, expiry_s=60000, will=will)
+    if filters:
+        client.subscribe(*filters)
+    return client
+
+
+def placed_at(cluster: CopiedCluster, follower: int, prefix: str, *filters: tuple[str, int]) -> str:
+    """Make a durable session whose slot is at n1, with its copy at this follower. Returns its client id."""
+    for number in range(20):
+        client_id = f"{prefix}{number}"
+        durable(cluster, 1, client_id).leave()
+        cluster.move(client_id, 1)
+        if cluster.copied(client_id) == (1, follower):
+            durable(cluster, 1, client_id, *filters).leave()
+            return client_id
+    raise AssertionError(f"no slot of {prefix} has its copy at n{follower}")

@@ -7,18 +7,11 @@ import pytest
 from strogoff.broker.clustering.slot_moves import SlotMoves
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
-from tests.broker.clustering.copied_cluster import CopiedCluster
+from tests.broker.clustering.copied_cluster import CopiedCluster, durable, placed_at
 from tests.harness.broker import PacketClient, publish
 
 READERS = ("r1", "r2", "r3")
 TURNS = (2, 4, 6, 8, 10, 12, 100)
-
-
-def _durable(cluster: CopiedCluster, number: int, client_id: str, *filters: tuple[str, int]) -> PacketClient:
-    client = cluster[number].client(client_id, clean=False, expiry_s=60000)
-    if filters:
-        client.subscribe(*filters)
-    return client
 
 
 def _placed(*receivers: int) -> CopiedCluster:
@@ -26,7 +19,7 @@ def _placed(*receivers: int) -> CopiedCluster:
     cluster = CopiedCluster()
     homes = {"writer": 1, **{f"r{number}": number for number in receivers}}
     for client_id in homes:
-        _durable(cluster, 1, client_id, *((("t", 2),) if client_id != "writer" else ())).leave()
+        durable(cluster, 1, client_id, *((("t", 2),) if client_id != "writer" else ())).leave()
     for client_id, number in homes.items():
         cluster.move(client_id, number)
         cluster.copied(client_id)
@@ -42,7 +35,7 @@ def _moves(cluster: CopiedCluster, number: int) -> SlotMoves:
 def _failed_over(cluster: CopiedCluster, turns: int = 100) -> int:
     """The publisher sends a message. After some turns of the loop its primary is killed, and starts again. Returns the
     next primary."""
-    writer = _durable(cluster, 1, "writer")
+    writer = durable(cluster, 1, "writer")
     for client_id in ("writer", *READERS):
         cluster.copied(client_id)
     writer.send(publish("t", b"1", 2, 5))
@@ -158,10 +151,10 @@ def test_a_member_of_a_group_at_the_former_primary_gets_its_message_once() -> No
     """It has the message from an earlier process of the publisher's primary. Another member of its group is at the next
     primary. A restart of the former one would read what its disk says of the member."""
     cluster = CopiedCluster()
-    writer_id, member_id = _at(cluster, 2, "writer"), _at(cluster, 2, "member", ("$share/g/t", 2))
-    _durable(cluster, 1, "other", ("$share/g/t", 2)).leave()
+    writer_id, member_id = placed_at(cluster, 2, "writer"), placed_at(cluster, 2, "member", ("$share/g/t", 2))
+    durable(cluster, 1, "other", ("$share/g/t", 2)).leave()
     cluster.move("other", 2)
-    writer = _durable(cluster, 1, writer_id)
+    writer = durable(cluster, 1, writer_id)
     _ask(cluster, writer, publish("t", b"1", 2, 5), packets.Pubrec)
     writer.vanish()
     cluster[2].kill()
@@ -186,8 +179,8 @@ def test_a_slot_that_lacks_the_message_of_an_earlier_process_does_not_note_it_wh
     """The copy of the reader lacked the message when the primary of both died. The reader's slot comes to the next
     primary of the publisher, and leaves it, before the client repeats its message."""
     cluster = CopiedCluster()
-    writer_id, reader_id = _at(cluster, 2, "writer"), _at(cluster, 3, "reader", ("t", 2))
-    writer = _durable(cluster, 1, writer_id)
+    writer_id, reader_id = placed_at(cluster, 2, "writer"), placed_at(cluster, 3, "reader", ("t", 2))
+    writer = durable(cluster, 1, writer_id)
     cluster.pass_s(0.5)
     cluster.network.one_way("n1", "n3")
     writer.send(publish("t", b"1", 2, 5))
@@ -205,15 +198,3 @@ def test_a_slot_that_lacks_the_message_of_an_earlier_process_does_not_note_it_wh
     assert connack.session_present
     _ask(cluster, again, publish("t", b"1", 2, 5, dup=True), packets.Pubrec)
     assert _got(cluster, reader_id) == [b"1"]
-
-
-def _at(cluster: CopiedCluster, follower: int, prefix: str, *filters: tuple[str, int]) -> str:
-    """Make a durable session whose slot is at n1, with its copy at this follower. Returns its client id."""
-    for number in range(20):
-        client_id = f"{prefix}{number}"
-        _durable(cluster, 1, client_id).leave()
-        cluster.move(client_id, 1)
-        if cluster.copied(client_id) == (1, follower):
-            _durable(cluster, 1, client_id, *filters).leave()
-            return client_id
-    raise AssertionError(f"no slot of {prefix} has its copy at n{follower}")

@@ -10,17 +10,8 @@ from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.storage import keys
-from tests.broker.clustering.copied_cluster import CopiedCluster
+from tests.broker.clustering.copied_cluster import CopiedCluster, durable, placed_at
 from tests.harness.broker import PacketClient, publish
-
-
-def durable(
-    cluster: CopiedCluster, number: int, client_id: str, *filters: tuple[str, int], will: packets.Will | None = None
-) -> PacketClient:
-    client = cluster[number].client(client_id, clean=False, expiry_s=600, will=will)
-    if filters:
-        client.subscribe(*filters)
-    return client
 
 
 def everything(cluster: CopiedCluster, number: int, client_id: str) -> list[bytes]:
@@ -106,23 +97,11 @@ def test_what_the_dead_primary_may_have_delivered_with_qos_1_comes_with_dup() ->
     assert [(each.payload, each.dup) for each in reader.drain()] == [(b"1", True)]
 
 
-def _at(cluster: CopiedCluster, follower: int, prefix: str, *filters: tuple[str, int]) -> str:
-    """Make a durable session whose slot is at n1, with its copy at this follower. Returns its client id."""
-    for number in range(20):
-        client_id = f"{prefix}{number}"
-        durable(cluster, 1, client_id).leave()
-        cluster.move(client_id, 1)
-        if cluster.copied(client_id) == (1, follower):
-            durable(cluster, 1, client_id, *filters).leave()
-            return client_id
-    raise AssertionError(f"no slot of {prefix} has its copy at n{follower}")
-
-
 def test_a_slot_that_moves_waits_until_all_copies_have_what_its_clients_published() -> None:
     """The receiver's copy lacks the message, and its node takes the slot over: the publisher's next primary routes the
     message again."""
     cluster = CopiedCluster()
-    writer_id, reader_id = _at(cluster, 2, "writer"), _at(cluster, 3, "reader", ("t", 2))
+    writer_id, reader_id = placed_at(cluster, 2, "writer"), placed_at(cluster, 3, "reader", ("t", 2))
     writer = durable(cluster, 1, writer_id)
     cluster.pass_s(0.5)
     cluster.network.one_way("n1", "n3")
