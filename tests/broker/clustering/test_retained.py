@@ -138,6 +138,17 @@ def kept(cluster: ClusterHarness) -> list[list[tuple[str, bytes]]]:
     return [[(each.topic, each.payload) for each in table.match("#", now)] for table, now in tables]
 
 
+def cut_off_with_a_message(cluster: ClusterHarness, killed: bool) -> None:
+    """n3 is cut off, and a client sends it a retained message that it cannot acknowledge. Then it may be killed."""
+    client = cluster[3].client("client")
+    cluster.isolate(3)
+    client.send(publish("t", b"first", 1, 1, True))
+    cluster.pass_s(0.2)
+    if killed:
+        cluster[3].commit_late_writes()
+        cluster[3].kill()
+
+
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize(("later", "ahead_ms"), [(b"", 0.0), (b"later", 3_600_000.0)])
 def test_what_was_never_acknowledged_gives_way_to_what_was(killed: bool, later: bytes, ahead_ms: float) -> None:
@@ -147,13 +158,7 @@ def test_what_was_never_acknowledged_gives_way_to_what_was(killed: bool, later: 
     cluster[3].host.wall_ahead_ms = ahead_ms
     cluster.pass_s(5.0)
     cluster.whole()
-    client = cluster[3].client("client")
-    cluster.isolate(3)
-    client.send(publish("t", b"first", 1, 1, True))
-    cluster.pass_s(0.2)
-    if killed:
-        cluster[3].commit_late_writes()
-        cluster[3].kill()
+    cut_off_with_a_message(cluster, killed)
     cluster.pass_s(10.0)
     client = cluster[1].client("client")
     assert client.publish("t", b"first", 1, retain=True, dup=True)[0].reason == 0
@@ -177,13 +182,7 @@ def test_what_was_deleted_is_not_back_when_the_node_that_was_away_is(killed: boo
         for harness in cluster.nodes:
             harness.member.metadata.sync_interval_ms = 3_600_000
         cluster.pass_s(8.0)
-    client = cluster[3].client("client")
-    cluster.isolate(3)
-    client.send(publish("t", b"first", 1, 1, True))
-    cluster.pass_s(0.2)
-    if killed:
-        cluster[3].commit_late_writes()
-        cluster[3].kill()
+    cut_off_with_a_message(cluster, killed)
     cluster.pass_s(8.0)
     leader = next(harness for harness in cluster.nodes[:2] if harness.leads)
     client = leader.client("client")

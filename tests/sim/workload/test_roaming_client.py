@@ -7,15 +7,28 @@ from dataclasses import replace
 from strogoff.broker.sessions.latest_connect import OUTDATED
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.cluster_plan import ClusterPlan, plan
-from strogoff.sim.history import NEVER
+from strogoff.sim.history import NEVER, Connection
 from strogoff.sim.scenarios.script import IDLE_S, with_script, writer
 from strogoff.sim.simulation import ClusterSimulation
+from strogoff.sim.workload.roaming_client import RoamingClient
+from strogoff.sim.world import ClusterWorld
 
 from ..clusters import joined, quiet, until
 
 
 def _moves(each: ClusterPlan) -> bool:
     return bool(each.roaming) and "breaks" in each.swarm.features and each.swarm.clients[-1].name in each.roaming
+
+
+def connected_writer(policy: str) -> tuple[ClusterWorld, RoamingClient, Connection]:
+    """A writer at n1 that is connected, and then does nothing."""
+    simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, policy))
+    world, client = simulation.world, next(each for each in simulation.world.clients if each.spec.writes)
+    simulation.begin()
+    until(world, lambda: client.connected)
+    connection = client.connection
+    assert connection is not None
+    return world, client, connection
 
 
 def test_clients_without_a_session_change_their_node() -> None:
@@ -87,12 +100,7 @@ def test_a_former_primary_may_refuse_for_its_full_disk() -> None:
 
 
 def test_a_connect_may_be_refused_as_older_than_one_that_the_client_has_given_up() -> None:
-    simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "off"))
-    world, client = simulation.world, next(each for each in simulation.world.clients if each.spec.writes)
-    simulation.begin()
-    until(world, lambda: client.connected)
-    connection = client.connection
-    assert connection is not None
+    world, client, connection = connected_writer("off")
 
     def excused() -> bool:
         return client.may_be_refused("register", 0x88, (0, world.loop.now_s, False))
@@ -108,12 +116,7 @@ def test_a_connect_may_be_refused_as_older_than_one_that_the_client_has_given_up
 
 def test_a_slot_has_no_primary_while_it_leaves_a_full_disk() -> None:
     """A CONNECT that waited for it says that the server is unavailable (3 nodes, copies, rare faults, 18600107)."""
-    simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "majority"))
-    world, client = simulation.world, next(each for each in simulation.world.clients if each.spec.writes)
-    simulation.begin()
-    until(world, lambda: client.connected)
-    connection = client.connection
-    assert connection is not None
+    world, client, connection = connected_writer("majority")
     connection.asked_at = world.loop.now_s
 
     def excused(operation: str = "register") -> bool:
