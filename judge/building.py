@@ -172,6 +172,7 @@ class _Builder:
         self.world.lives.killed(row)
 
     def store(self, row: Row) -> None:
+        self.world.lives.stored(row)
         if row["state"] == "damaged":
             self.world.damaged.setdefault((row["node"], row["boot"]), row)
 
@@ -537,6 +538,7 @@ _HANDLERS: Final = {
     "slot.copied": _Builder.copied,
     "slot.lost": _Builder.lose,
     "slot.loss_possible": _Builder.slot,
+    "slot.move": _Builder.slot,
     "slot.moved": _Builder.move,
     "slot.taken": _Builder.lose_to_another,
     "sub.add": _Builder.subscribe,

@@ -19,6 +19,8 @@ from .sessions import Home
 
 UNDONE: Final = 1_000 << LOGICAL_BITS
 """What a node did in its last second may not have come to its disk."""
+FAILING: Final = frozenset(("full", "failed"))
+"""The states of a message store that takes nothing."""
 
 
 class BootRows(NamedTuple):
@@ -47,6 +49,8 @@ class Lives:
         """Node -> from after which stamp until which stamp rows were lost at the end of a boot."""
         self.deaths: dict[tuple[str, int], int] = {}
         """(node, boot) -> stamp at which the log shows that it ended without an orderly stop."""
+        self.stores: dict[tuple[str, int], int] = {}
+        """(node, boot) -> since which stamp its message store takes nothing, as its last row about that says."""
         self.first_boot: dict[str, int] = {}
         self._numbers: dict[str, list[int]] = {}
         before: dict[str, int] = {}
@@ -131,12 +135,24 @@ class Lives:
                     return True
         return False
 
+    def stored(self, row: Row) -> None:
+        """Read a row of type `store.state`: whether the message store of a node takes something."""
+        key = row["node"], row["boot"]
+        if row["state"] == "serving":
+            self.stores.pop(key, None)
+        elif row["state"] in FAILING:
+            self.stores.setdefault(key, row["hlc"])
+
     def may_be_undone(self, row: Row, later: Row) -> bool:
-        """Whether the node was killed before the later row, and its disk may lack what the first row says."""
+        """Whether the node was killed before the later row, and its disk may lack what the first row says: it did that
+        in its last second, or its message store has taken nothing since then."""
         key = row["node"], row["boot"]
         if not self.had_died(*key, later["hlc"]):
             return False
-        return key not in self.boots or self.boots[key].last_hlc - row["hlc"] < UNDONE
+        if key not in self.boots:
+            return True
+        last = min(self.boots[key].last_hlc, self.stores.get(key, NEVER))
+        return last - int(row["hlc"]) < UNDONE
 
     def begins_inside(self, node: str, boot: int) -> bool:
         """Whether the log may lack rows of this boot, because it begins later, or with a later boot."""

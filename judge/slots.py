@@ -8,7 +8,7 @@ from typing import Final
 
 from .rows import NEVER, Row, slots_of
 
-TYPES: Final = frozenset(("slot.arrive", "slot.moved", "slot.taken", "slot.loss_possible"))
+TYPES: Final = frozenset(("slot.arrive", "slot.move", "slot.moved", "slot.taken", "slot.loss_possible"))
 """The types of rows that are read."""
 
 
@@ -22,6 +22,8 @@ class Slots:
         """(node, slot) -> stamps at which the node learned that another one had taken the slot over."""
         self._arrived: dict[tuple[str, int], list[int]] = {}
         """(node, slot) -> stamps at which the node said that it is the next primary."""
+        self._moves: dict[tuple[str, int], list[tuple[int, str]]] = {}
+        """(node, slot) -> stamps at which the node began to give the slot to another one, and to which."""
         self._lost: dict[int, list[int]] = {}
         """Slot -> stamps at which the cluster gave up its last copy."""
         self._doubtful: dict[int, list[int]] = {}
@@ -36,6 +38,8 @@ class Slots:
             self._doubt(row)
         elif kind == "slot.arrive":
             self._arrived.setdefault((row["node"], row["slot"]), []).append(stamp)
+        elif kind == "slot.move":
+            self._moves.setdefault((row["node"], row["slot"]), []).append((stamp, row["target"]))
         elif kind in TYPES:
             self.left.setdefault((row["node"], row["slot"]), []).append(stamp)
             if kind == "slot.taken":
@@ -54,6 +58,16 @@ class Slots:
         """Returns the first stamp between two at which a node said that a slot has arrived; None if there is none."""
         there = self._arrived.get((node, slot), ())
         return next((stamp for stamp in there if since < stamp < until), None)
+
+    def next_home(self, node: str, slot: int, stamp: int) -> str:
+        """Returns the node that a slot was on its way to at a stamp, when `node` was the last one that had it; `node`
+        itself if it was on no way."""
+        moves = [each for each in self._moves.get((node, slot), ()) if each[0] < stamp]
+        if not moves:
+            return node
+        since, target = moves[-1]
+        arrived = (self.arrived(name, slot, since, stamp) for name, number in self._arrived if number == slot)
+        return target if all(each is None for each in arrived) else node
 
     def holders(self, node: str, slot: int, since: int) -> Iterator[tuple[str, int, int]]:
         """Returns who had a slot since a stamp, when `node` had it, from when on and until when."""

@@ -22,6 +22,8 @@ Not owed, because the log shows another end or none that is certain:
   gone; also if that node had it in a queue, died before it was safe there, and had not told that it has it. So is a
   message with the mid of a slot if another node takes the slot over before: nodes take its copies from the present
   primary alone.
+- A session whose slot is on its way to another node is at none. A message for it waits at the node that accepted it, as
+  one for that other node does.
 - A session that subscribes at a node without a lease is unknown to the others until the heal, or until the node has
   joined.
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side. Nor if a node
@@ -170,8 +172,10 @@ def _never_queued(message: Message, publish: Publish, answer: Answer, session: S
     if world.died(session, acked):
         return None
     origin, home = publish.node, session.home_at(acked).node
+    if origin == home and session.owner not in message.routed:
+        home = world.slots.next_home(home, session.slot, acked)  # the message waits until the slot has arrived there
     if origin != home:
-        if _is_on_another_side(message, publish, answer, session, world):
+        if _is_on_another_side(message, publish, answer, session, home, world):
             return None
         alone = world.partitions.span_without_lease(origin, acked)
         if alone is not None and alone[1] == NEVER:
@@ -182,10 +186,11 @@ def _never_queued(message: Message, publish: Publish, answer: Answer, session: S
     return "forward" if on_the_link else "stale-route"
 
 
-def _is_on_another_side(message: Message, publish: Publish, answer: Answer, session: Session, world: World) -> bool:
-    """Whether a netsplit excuses that a session at another node did not get a message."""
+def _is_on_another_side(
+    message: Message, publish: Publish, answer: Answer, session: Session, home: str, world: World
+) -> bool:
+    """Whether a netsplit excuses that a session did not get a message. `home`: the node that has it, or will."""
     acked, origin = answer.stamp, publish.node
-    home = session.home_at(acked).node
     if _is_out_of_view(session, publish, answer, world):
         return True
     apart = _without_lease_since(session.home_at(acked), publish.stamp, world)

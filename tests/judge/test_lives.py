@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strogoff.judge.lives import BootRows, Lives
-from strogoff.judge.rows import NEVER
+from strogoff.judge.rows import LOGICAL_BITS, NEVER
 from strogoff.judge.run import Grouped
 from strogoff.judge.sessions import Home
 
@@ -57,3 +57,26 @@ def test_which_boots_die_without_another_row() -> None:
     assert not lives.dies_silently("a", 2, 70)
     lives.deaths["b", 1] = 5
     assert lives.dies_silently("b", 1, 1)
+
+
+def test_what_a_kill_undoes_when_the_message_store_took_nothing() -> None:
+    """From a second before its node said that on, until it says that the store takes something again."""
+    second = 1_000 << LOGICAL_BITS
+    lives = Lives({("a", 1): boot(1, 9 * second)})
+    lives.deaths["a", 1] = 9 * second
+
+    def undone() -> list[int]:
+        later = {"hlc": 9 * second + 1}
+        rows = [{"node": "a", "boot": 1, "hlc": at * second} for at in range(1, 10)]
+        return [at for at, row in enumerate(rows, 1) if lives.may_be_undone(row, later)]
+
+    assert undone() == [9]
+    for state, at, expected in (
+        ("damaged", 2, [9]),
+        ("full", 4, [4, 5, 6, 7, 8, 9]),
+        ("failed", 6, [4, 5, 6, 7, 8, 9]),
+        ("serving", 7, [9]),
+        ("failed", 8, [8, 9]),
+    ):
+        lives.stored({"node": "a", "boot": 1, "state": state, "hlc": at * second})
+        assert undone() == expected

@@ -46,3 +46,15 @@ def test_who_has_had_a_slot_since_a_stamp() -> None:
         slots.note({"type": "slot.arrive", "node": node, "slot": 7, "hlc": stamp})
     slots.note({"type": "slot.arrive", "node": "c", "slot": 8, "hlc": 25})
     assert list(slots.holders("a", 7, 15)) == [("a", 15, 20), ("b", 20, 30), ("a", 30, NEVER)]
+
+
+def test_where_a_slot_is_on_its_way_to() -> None:
+    slots = Slots()
+    slots.note({"type": "slot.arrive", "node": "b", "slot": 7, "hlc": 5})
+    slots.note({"type": "slot.move", "node": "a", "slot": 7, "target": "b", "hlc": 10})
+    slots.note({"type": "slot.move", "node": "a", "slot": 7, "target": "c", "hlc": 20})
+    slots.note({"type": "slot.arrive", "node": "c", "slot": 8, "hlc": 25})
+    slots.note({"type": "slot.arrive", "node": "c", "slot": 7, "hlc": 30})
+    assert [slots.next_home("a", 7, stamp) for stamp in (10, 11, 20, 21, 30, 31)] == ["a", "b", "b", "c", "c", "a"]
+    assert slots.next_home("b", 7, 25) == "b" and slots.next_home("a", 8, 25) == "a"
+    assert slots.left == {}

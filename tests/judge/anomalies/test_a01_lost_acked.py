@@ -181,6 +181,28 @@ def test_a_node_that_stood_still_learns_late_of_thesplit(subscribes: str, back: 
     assert (("A1", "stale-route") in kinds(a)) is lost
 
 
+@pytest.mark.parametrize(
+    ("how", "lost"), [("", False), ("waits for the node", True), ("lives", True), ("not moving", True)]
+)
+def test_a_message_for_a_slot_on_its_way_dies_with_its_node(how: str, lost: bool) -> None:
+    """3 nodes, moves, seed 26300111: the session is at no node, and the origin has no lease when it accepts the
+    message. It keeps the message in memory until the slot has arrived at the next node. `waits for the node`: the
+    acknowledgement waits for that node, which has the message then."""
+    a = Log("a")
+    a.say("lease.get", view=1)
+    a.subscriber(expiry_s=60)
+    if how != "not moving":
+        a.say("slot.move", slot=slot_of("", "rx"), target="b")
+    a.say("lease.lose", view=1)
+    mid = a.accept()
+    a.say("pub.route", mid=mid, targets=[], nodes=["(moving)"])
+    a.say("lease.get", view=2)
+    a.say("pub.ack", mid=mid, client="tx", right="lease" if how == "waits for the node" else "policy")
+    if how != "lives":
+        a.say("fault.kill", nodes=["a"])
+    assert (("A1", "stale-route") in kinds(a)) is lost
+
+
 @pytest.mark.parametrize("again", [True, False])
 def test_a_subscription_that_ends_before_the_acknowledgement_is_owed_nothing(again: bool) -> None:
     """The message had not arrived. A subscription that is replaced goes on."""

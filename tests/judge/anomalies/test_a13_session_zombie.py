@@ -6,6 +6,7 @@ import pytest
 
 from strogoff.cluster.identity import slot_of
 from strogoff.judge.building import CUT
+from strogoff.judge.lives import UNDONE
 from strogoff.judge.rows import LOGICAL_BITS
 
 from ...testing.log_audit.log_builder import Log, two_nodes
@@ -93,3 +94,20 @@ def test_a_node_without_a_lease_does_not_know_what_the_next_primary_has_ended(ho
     log = Log()
     log.rows = [*a.rows, *b.rows]
     assert kinds(log) == [("A13", "resumed")] * found
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_full_disk_may_lack_an_end_from_long_before_a_kill(full: bool) -> None:
+    """3 nodes, groups, seed 26650001: the store took nothing from before the end until the kill."""
+    log = Log()
+    log.connect("rx", expiry_s=60)
+    if full:
+        log.say("store.state", state="full", detail="no space")
+    log.say("sess.expire", client="rx", epoch=7)
+    for _ in range(UNDONE >> LOGICAL_BITS):
+        next(log._now)
+    log.connect("other")
+    log.boot()
+    log.say("conn.open", client="rx", present=True)
+    log.say("sess.resume", client="rx", epoch=7)
+    assert kinds(log) == [("A13", "resumed")] * (not full)
