@@ -110,8 +110,6 @@ def _encode(
     shareable = not (dup or identifiers or output.slow_send)
     if output.slow_send and plugin_sees_deliveries(output.env.hooks):
         topic, payload, properties = _ask_on_deliver(output, message, qos, retain)
-    properties_wire = b""
-    wire_topic = topic
     extra: dict[str, Any] = {}
     if output.version == 5:
         if message.expires_at:
@@ -121,27 +119,40 @@ def _encode(
             shareable = False
         if identifiers:
             extra["subscription_identifier"] = list(identifiers)
-        if output.topic_alias_limit:
-            wire_topic = _alias(output, topic, extra)
-        if properties or extra:
-            properties_wire = encode_properties({**(properties or {}), **extra}, "Publish")
-        else:
-            properties_wire = _NO_PROPERTIES
-    head = publish_head(output.version, wire_topic.encode(), len(payload), qos, retain, dup, properties_wire)
-    if output.packet_limit:
-        size = len(head) + len(properties_wire) + len(payload) + (2 if qos else 0)
-        if size > output.packet_limit:
-            # do not send it [MQTT5-3.1.2-24], and treat it as delivered [MQTT5-3.1.2-25]
-            assert output.session is not None
-            output.env.observer.dropped(output.session, message, "max_packet_size_exceeded")
-            if wire_topic and "topic_alias" in extra:
-                # the client has not got this alias
-                del output.aliases_out[topic]
-            return False
+    wire_topic = _alias(output, topic, extra) if output.topic_alias_limit else topic
+
+    def form(name: str) -> tuple[bytes, bytes]:
+        return _head_and_tail(output.version, name, payload, qos, retain, dup, {**(properties or {}), **extra})
+
+    def too_large() -> bool:
+        return 0 < output.packet_limit < len(head) + len(tail) + (2 if qos else 0)
+
+    head, tail = form(wire_topic)
+    if "topic_alias" in extra and too_large():  # the alias takes 3 bytes, and may take more than it saves
+        if wire_topic:
+            del output.aliases_out[topic]  # the client does not get it
+        del extra["topic_alias"]
+        head, tail = form(topic)
+    if too_large():
+        # do not send it [MQTT5-3.1.2-24], and treat it as delivered [MQTT5-3.1.2-25]
+        assert output.session is not None
+        output.env.observer.dropped(output.session, message, "max_packet_size_exceeded")
+        return False
     message.head = head
-    message.tail = properties_wire + payload if properties_wire else payload
+    message.tail = tail
     message.frame_key = key if shareable else -1
     return True
+
+
+def _head_and_tail(
+    version: int, topic: str, payload: bytes, qos: int, retain: bool, dup: bool, properties: dict[str, Any]
+) -> tuple[bytes, bytes]:
+    """Return what is before the packet id, and what is after it."""
+    properties_wire = b""
+    if version == 5:
+        properties_wire = encode_properties(properties, "Publish") if properties else _NO_PROPERTIES
+    head = publish_head(version, topic.encode(), len(payload), qos, retain, dup, properties_wire)
+    return head, properties_wire + payload
 
 
 def _alias(output: Output, topic: str, extra: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Publish
 
-from ...harness.broker import BrokerHarness, option
+from ...harness.broker import BrokerHarness, option, publish
 
 VERSIONS = (3, 4, 5)
 
@@ -110,6 +110,44 @@ def test_an_alias_whose_first_message_was_too_large_is_not_used() -> None:
     publisher.publish("topic", b"x" * 50)
     publisher.publish("topic", b"small")
     assert [(m.topic, m.payload) for m in subscriber.messages()] == [("topic", b"small")]
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("room", [0, 1, 2, 3])
+def test_an_alias_does_not_make_a_packet_too_large(qos: int, room: int) -> None:
+    """The property takes 3 bytes. A packet with less room is sent without alias, and the next topic gets it."""
+    first, later = publish("topic", b"x" * 40, qos), publish("other", b"", qos, 2)
+    broker = BrokerHarness(topic_alias_max_broker=10)
+    subscriber = broker.client("s", 5, topic_alias_maximum=1, maximum_packet_size=len(encode(first, 5)) + room)
+    subscriber.subscribe(("#", qos))
+    publisher = broker.client("p", 5)
+    publisher.send(first, later)
+    seen = [(m.topic, bool(m.properties), len(m.payload)) for m in subscriber.messages()]
+    assert seen == [("topic", room == 3, 40), ("other", room < 3, 0)]
+
+
+def test_a_short_topic_is_sent_where_its_alias_takes_more_room() -> None:
+    """The client keeps the alias for the messages behind."""
+    large = publish("t", b"x" * 40)
+    broker = BrokerHarness(topic_alias_max_broker=10)
+    subscriber = broker.client("s", 5, topic_alias_maximum=1, maximum_packet_size=len(encode(large, 5)))
+    subscriber.subscribe(("#", 0))
+    publisher = broker.client("p", 5)
+    publisher.send(publish("t", b"1"), large, publish("t", b"2"))
+    seen = [(m.topic, m.properties) for m in subscriber.messages()]
+    assert seen == [("t", {"topic_alias": 1}), ("t", None), ("", {"topic_alias": 1})]
+
+
+def test_a_message_that_is_sent_again_is_not_too_large_for_its_alias() -> None:
+    message = publish("topic", b"x" * 40, 1)
+    broker = BrokerHarness(topic_alias_max_broker=10)
+    limits = {"topic_alias_maximum": 1, "maximum_packet_size": len(encode(message, 5))}
+    subscriber = broker.persistent("s", 5, **limits)
+    subscriber.subscribe(("#", 1))
+    broker.client("p", 5).send(message)
+    assert [m.dup for m in subscriber.messages()] == [False]
+    subscriber.vanish()
+    assert [m.dup for m in broker.persistent("s", 5, **limits).messages()] == [True]
 
 
 # -- aliases from the client
