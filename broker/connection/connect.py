@@ -58,15 +58,15 @@ def connect(connection: ClientConnection, packet: packets.Connect) -> None:
     if connection.username is None:
         connection.username = packet.username
     connection.mountpoint = connection.origin.listener.mountpoint
+    properties = packet.properties or {}
+    connection.problem_information = properties.get("request_problem_information", 1) != 0
+    connection.output.packet_limit = properties.get("maximum_packet_size", 0)  # of a refusal as well [MQTT5-3.1.2-24]
     problem = _problem(connection, packet)
     if problem is not None:
         refuse(connection, *problem)
         return
     connection.client_id = packet.client_id or connection.services.new_client_id()
     connection.subscriber = Subscriber(connection.mountpoint, connection.client_id)
-    properties = packet.properties or {}
-    connection.problem_information = properties.get("request_problem_information", 1) != 0
-    connection.output.packet_limit = properties.get("maximum_packet_size", 0)
     if "authentication_method" in properties:
         auth.begin(connection, properties, lambda: authorise_will(connection))
     else:

@@ -8,6 +8,7 @@ import pytest
 
 from strogoff.broker.plugins.hooks import Refuse
 from strogoff.mqtt import packets
+from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Connack
 
 from ...harness.broker import BrokerHarness, PacketClient, connect
@@ -79,6 +80,16 @@ def test_a_small_client_gets_the_code_without_reason_string() -> None:
     broker = BrokerHarness(Says(Refuse("full", 0x9C, why)), allow_anonymous=False)
     _, connack = broker.connect("c", 5, maximum_packet_size=20)
     assert connack == Connack(False, 0x9C)
+
+
+def test_a_small_client_is_refused_without_reason_string_before_plugins_are_asked() -> None:
+    """The client identifier, the topic of the will, or the version is not allowed [MQTT5-3.1.2-24] [MQTT5-3.2.2-19]."""
+    broker = BrokerHarness(max_client_id_size=3)
+    limit = len(encode(Connack(False, 0x85), 5))
+    assert broker.connect("long", 5, maximum_packet_size=limit)[1] == Connack(False, 0x85)
+    assert broker.connect("c", 5, will=packets.Will("$x", b""), maximum_packet_size=limit)[1] == Connack(False, 0x90)
+    older = PacketClient(broker, 5, allowed_protocol_versions=(4,))
+    assert older.ask(connect("c", 5, maximum_packet_size=limit)) == [Connack(False, 0x84)]
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
