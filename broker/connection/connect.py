@@ -418,7 +418,7 @@ def _welcome(connection: ClientConnection, session: Session, present: bool) -> N
     connection.handshake = None
     if not connection.output.transport_paused:
         connection.output.resume()
-    subscribe.resumed(connection, session)
+    subscribe.resumed(connection)
     connection.flow.release("connack")
 
 

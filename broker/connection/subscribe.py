@@ -15,7 +15,8 @@ from ..operation_policy import NO_SLOT
 from ..plugins.hooks import Refuse, Verdict
 from ..routing.ack_context import AckContext
 from ..routing.subscriptions import Subscription
-from ..sessions.session import RESTARTED, Session
+from ..sessions.due_replays import DueReplay
+from ..sessions.session import Session
 from .ack_queue import SUBSCRIBE, UNSUBSCRIBE
 from .connection import LEASE_LOST, ClientConnection
 from .flow_control import FILTERS
@@ -116,19 +117,19 @@ def _authorised(
         return
     _apply_modifiers(packet, reasons, verdict.modifiers.get("topics"))
     properties = verdict.modifiers.get("properties", {})
-    _add(connection, session, _Adding(packet, reasons, [], {}, AckContext(), properties))
+    _add(connection, session, _Adding(packet, reasons, [], [], AckContext(), properties))
 
 
 @dataclass(slots=True)
 class _Adding:
-    """A SUBSCRIBE whose filters are being added. `answers` has a code for each filter that is done, `fresh` the filters
-    with retained messages due, `context` the conditions that SUBACK waits for so far. `properties`: those of
-    SUBACK, from a plugin."""
+    """A SUBSCRIBE whose filters are being added. `answers` has a code for each filter that is done, `due` the replays
+    that SUBACK promises, `context` the conditions that SUBACK waits for so far. `properties`: those of SUBACK, from a
+    plugin."""
 
     packet: packets.Subscribe
     reasons: list[int | None]
     answers: list[int]
-    fresh: dict[str, None]
+    due: list[DueReplay]
     context: AckContext
     properties: Mapping[str, Any]
     wrote: bool = False
@@ -144,8 +145,9 @@ def _add(connection: ClientConnection, session: Session, adding: _Adding) -> Non
         if reason is not None:
             answers.append(reason)
             continue
-        if session.subscribe(wanted.filter, _make(connection, session, wanted, identifier), adding.context):
-            adding.fresh[wanted.filter] = None
+        due = session.subscribe(wanted.filter, _make(connection, session, wanted, identifier), adding.context)
+        if due is not None:
+            adding.due.append(due)
         adding.wrote = session.durable
         env.observer.subscription_added(session, wanted.filter, wanted.qos, adding.context.write)
         answers.append(wanted.qos)
@@ -169,12 +171,12 @@ def _add_more(connection: ClientConnection, session: Session, adding: _Adding) -
 
 
 def _added(connection: ClientConnection, adding: _Adding) -> None:
-    packet, fresh, answers, wrote = adding.packet, adding.fresh, adding.answers, adding.wrote
+    packet, answers, wrote = adding.packet, adding.answers, adding.wrote
     _notify(connection, packet, answers)
     answer = _answer(connection, packet, answers, adding.properties)
     _suback(connection, packet, answer, wrote, SUBSCRIBE, adding.context)
     # retained messages come after SUBACK, and after everything that was routed before it
-    connection.acks.reply(lambda: _replay(connection, list(fresh)), False)
+    connection.acks.reply(lambda: _replay(connection, adding.due), False)
 
 
 def _apply_modifiers(packet: packets.Subscribe, reasons: list[int | None], topics: Any) -> None:
@@ -263,20 +265,17 @@ def _send(connection: ClientConnection, answer: packets.Suback | packets.Unsubac
     connection.output.acked.append(row)
 
 
-def resumed(connection: ClientConnection, session: Session) -> None:
-    """Continue the replays of retained messages for a session that has a client again (P4).
-
-    A restart may have come before or after the SUBACK left. Replay as if it had left (P7).
-    """
-    _replay(connection, [text for text, state in session.due.items() if state == RESTARTED])
+def resumed(connection: ClientConnection) -> None:
+    """Continue the replays of retained messages for a session that has a client again (P4)."""
+    _replay(connection, [])
 
 
-def _replay(connection: ClientConnection, filters: list[str]) -> None:
+def _replay(connection: ClientConnection, promised: list[DueReplay]) -> None:
     session = connection.session
     if session is None:
         return
-    for text in filters:
-        session.begin_replay(text)
+    for due in promised:
+        session.replays.answered(due)
     if session.queue.replay is not None:
         session.queue.replay.go_on()
 

@@ -112,7 +112,7 @@ class Replay(Protocol):
         ...
 
     def begin(self, text: str) -> None:
-        """The SUBACK has left: start the replay of this filter."""
+        """Start the replay of this filter, which is expected."""
         ...
 
     def cancel(self, text: str) -> None:

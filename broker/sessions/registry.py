@@ -35,7 +35,7 @@ from .deadlines import Deadlines
 from .idle_sessions import IdleSessions
 from .latest_connect import MARGIN_MS, LatestConnect, is_outdated
 from .retained_replay import ReplayTurns
-from .session import RESTARTED, Session, SessionParts, client_key_of
+from .session import Session, SessionParts, client_key_of
 from .session_connection import SessionConnection
 from .slot_counters import SlotCounters
 from .snapshots import Snapshots, restored
@@ -478,8 +478,7 @@ class SessionRegistry:
             table.restore(subscription)
             session.subscriptions[text] = subscription
             if record.due:
-                session.due[text] = RESTARTED
-                session.expect_replay(text, subscription, record.replay_at)
+                session.replays.restore(text, subscription, record.replay_at)
             session.grouped = session.grouped or subscription.group is not None
         for packet_id, handshake in handshakes:
             session.inbound.restore(packet_id, handshake)

@@ -38,13 +38,12 @@ MESSAGE = 8
 class _Pending:
     """A subscription whose replay is not complete. `early`: topics whose message went before a live message."""
 
-    __slots__ = ("begun", "early", "search", "text")
+    __slots__ = ("early", "search", "text")
 
     def __init__(self, text: str, subscription: Subscription, at: str) -> None:
         self.text = text
         self.search = TopicSearch(subscription.filter, at)
         self.early: set[str] = set()
-        self.begun = False
 
 
 class ReplaySession(Protocol):
@@ -96,18 +95,14 @@ class Replay:
     # -- the filters to replay
 
     def expect(self, text: str, subscription: Subscription, at: str = "") -> None:
-        """Note that retained messages are due for this filter, from topic `at` on. `begin` starts their replay."""
+        """Note that retained messages are due for this filter, from topic `at` on. `begin` starts their replay. A
+        replay that is under way stops."""
         self._pending[text] = _Pending(text, subscription, at)
         self._tree.add(text)
 
     def begin(self, text: str) -> None:
-        """The SUBACK has left: start the replay of this filter. A replay that has begun starts from the first topic."""
-        pending = self._pending.get(text)
-        if pending is None or pending.begun:
-            self.expect(text, self._session.subscriptions[text])
-            pending = self._pending[text]
-        pending.begun = True
-        self._line.append(pending)
+        """Start the replay of this filter, which is expected."""
+        self._line.append(self._pending[text])
 
     def cancel(self, text: str) -> None:
         """Stop the replay of this filter."""
@@ -160,7 +155,7 @@ class Replay:
         queue.send_waiting()
         while self._line:
             pending = self._line[0]
-            if self._pending.get(pending.text) is not pending:  # cancelled, or begun again
+            if self._pending.get(pending.text) is not pending:  # cancelled, or expected again
                 self._line.popleft()
                 spent += 1
                 continue

@@ -30,18 +30,13 @@ from ..routing.subscriptions import Subscription
 from ..timers import Timer
 from .absence import NEVER, Absence, Replaced, absence
 from .deadlines import Deadlines
+from .due_replays import DueReplay, DueReplays
 from .inbound_qos2 import InboundHandshakes
 from .latest_connect import LatestConnect
-from .retained_replay import Replay, ReplayTurns
+from .retained_replay import ReplayTurns
 from .session_connection import SessionConnection
 from .snapshots import Snapshots
 from .wills import Wills
-
-DUE, LOST, REPLAYED, RESTARTED = range(4)
-"""The replay of a filter. DUE: it starts when the SUBACK has left. LOST: the connection ended before the SUBACK left.
-REPLAYED: the SUBACK has left, and the replay is under way. RESTARTED: the node restarted, perhaps after the SUBACK.
-"""
-
 
 EPOCH = (1 << 63) - 1
 """The bits of an incarnation that the event log has: all but the one that each number of a slot has."""
@@ -86,7 +81,6 @@ class Session:
         "client_id",
         "connection",
         "deadline",
-        "due",
         "durable",
         "ending",
         "expiry_s",
@@ -101,6 +95,7 @@ class Session:
         "parts",
         "planned",
         "queue",
+        "replays",
         "stored",
         "subscriptions",
         "timer",
@@ -128,8 +123,7 @@ class Session:
         self.timer: Timer | None = None
         self.connection: SessionConnection | None = None
         self.subscriptions: dict[str, Subscription] = {}
-        self.due: dict[str, int] = {}
-        """Filters whose retained messages are not all in the queue: `DUE`, `LOST`, `REPLAYED` or `RESTARTED`."""
+        self.replays = DueReplays(env, parts.retained, parts.replays, self)
         self.grouped = False
         self.inbound = InboundHandshakes(env, self)
         self.will: WillRecord | None = None
@@ -267,8 +261,7 @@ class Session:
         self.ending = True
         connection, self.connection = self.connection, None
         self.env.timers.cancel(self.timer)
-        for text in list(self.due):
-            self._forget_replay(text)
+        self.replays.end_all()
         self.inbound.drop()
         queue = self.queue
         queue.drain()
@@ -285,21 +278,20 @@ class Session:
 
     # -- subscriptions
 
-    def subscribe(self, text: str, subscription: Subscription, context: AckContext) -> bool:
-        """Add or replace a subscription [MQTT-3.8.4-3]; True if its retained messages are due after the SUBACK.
+    def subscribe(self, text: str, subscription: Subscription, context: AckContext) -> DueReplay | None:
+        """Add or replace a subscription [MQTT-3.8.4-3]; return the replay that it asks for.
 
         A filter counts as new if an earlier connection was lost before the SUBACK left. The conditions on other nodes
         that the SUBACK waits for are added to `context`.
         """
-        before = self.due.get(text)
-        new = text not in self.subscriptions or before in (LOST, RESTARTED)
+        replays, due = self.replays, None
+        lost = replays.lost(text)
+        new = lost or text not in self.subscriptions
         handling = subscription.retain_handling
-        due = subscription.group is None and (handling == 0 or (handling == 1 and new))  # [MQTT5-3.3.1-10]
-        if due:
-            self.due[text] = DUE
-            self.expect_replay(text, subscription)
-        elif before in (LOST, RESTARTED):
-            self._forget_replay(text)
+        if subscription.group is None and (handling == 0 or (handling == 1 and new)):  # [MQTT5-3.3.1-10]
+            due = replays.ask(text, subscription)
+        elif lost:
+            replays.end(text)
         self.subscriptions[text] = subscription
         if subscription.group is not None and not self.grouped:
             self.grouped = True
@@ -311,37 +303,14 @@ class Session:
             self.parts.snapshots.changed(self.key)
         return due
 
-    def expect_replay(self, text: str, subscription: Subscription, at: str = "") -> None:
-        """Note that retained messages are due for this filter, from topic `at` on."""
-        if self.queue.replay is None:
-            self.queue.set_replay(Replay(self.env, self.parts.retained, self.parts.replays, self))
-        assert self.queue.replay is not None
-        self.queue.replay.expect(text, subscription, at)
-
-    def begin_replay(self, text: str) -> None:
-        """The SUBACK has left: start the replay of retained messages."""
-        subscription = self.subscriptions.get(text)
-        if subscription is None:
-            return
-        self.due[text] = REPLAYED
-        if self.queue.replay is None:
-            self.expect_replay(text, subscription)
-        assert self.queue.replay is not None
-        self.queue.replay.begin(text)
-
     def replayed(self, text: str) -> None:
         """The replay has put more messages of this filter into the queue: save its progress in the same batch."""
         self._write_subscription(text, self.subscriptions[text])
 
     def served(self, text: str) -> None:
         """The replay has put all messages of this filter into the queue: save that in the same batch."""
-        if self.due.pop(text, None) is not None:
-            self._write_subscription(text, self.subscriptions[text])
-
-    def _forget_replay(self, text: str) -> None:
-        self.due.pop(text, None)
-        if self.queue.replay is not None:
-            self.queue.replay.cancel(text)
+        self.replays.served(text)
+        self._write_subscription(text, self.subscriptions[text])
 
     def _write_subscription(self, text: str, subscription: Subscription) -> None:
         if self.durable:
@@ -352,7 +321,7 @@ class Session:
                 subscription.retain_as_published,
                 subscription.retain_handling,
                 subscription.identifier,
-                text in self.due,
+                text in self.replays,
                 replay.at(text) if replay is not None else "",
             )
             self.env.store.put(self._subscription_key(text), encode(record))
@@ -362,7 +331,7 @@ class Session:
         subscription = self.subscriptions.pop(text, None)
         if subscription is None:
             return False
-        self._forget_replay(text)
+        self.replays.end(text)
         table = self.parts.router.table(self.mountpoint)
         table.remove(self.key, subscription.filter, subscription.group, self.durable)
         self.env.cluster.unsubscribed(subscription)
@@ -383,7 +352,7 @@ class Session:
         self.absence = Absence(replaced=Replaced(self.expiry_s, self.will, self.absence) if self.stored else None)
         self.expiry_s, self.will = expiry_s, will
         self.connection = connection
-        self._lose_due()
+        self.replays.disconnected()
         self.queue.attach(connection.output, window)
         if self.grouped:
             self.env.cluster.presence_changed(self)
@@ -405,13 +374,6 @@ class Session:
         """Write a row about this will into the event log."""
         self.env.observer.session_event(type_, self, topic=will.topic, will=will.id or None, **fields)
 
-    def _lose_due(self) -> None:
-        """Mark the filters whose SUBACK did not leave: when the client subscribes again, they count as new."""
-        for text in [text for text, state in self.due.items() if state == DUE]:
-            self.due[text] = LOST
-            if self.queue.replay is not None:
-                self.queue.replay.cancel(text)
-
     def detach(self, fire_will: bool, grace_s: int = 0, doubted: str = "") -> None:
         """The connection has ended: publish, delay or drop the will; end the session if it has no expiry interval.
 
@@ -424,7 +386,7 @@ class Session:
             self.welcomed()
         self.connection = None
         self.absence.doubted = doubted
-        self._lose_due()
+        self.replays.disconnected()
         self.queue.detach()
         if self.grouped:
             self.env.cluster.presence_changed(self)
