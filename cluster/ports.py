@@ -190,7 +190,7 @@ class ClusterEvents(RejoinListener, Protocol):
         """A node has acknowledged this node's publishes up to a number: the broker completes their pending acks."""
 
     def acked_early(self, node: str, seqs: list[int]) -> None:
-        """A node has acknowledged these publishes of this node, although an earlier one still waits for its disk."""
+        """A node has acknowledged these publishes of this node, although an earlier one is not finished."""
 
     def deliver_relayed(self, node: str, seq: int, payload: bytes) -> None:
         """Take the next publish that a node relays for its origin; the same rules as for `deliver`."""

@@ -62,21 +62,28 @@ AckEarly = Callable[[str, list[int], int], None]
 with origin, numbers and the origin's boot."""
 
 EARLY_MS = 250
-"""If the disk makes no progress for this time, items that need no disk are acknowledged before earlier ones."""
+"""If a lane makes no progress for this time, the items that are finished are acknowledged before earlier ones."""
+
+
+_Item = tuple[int, PendingAcks | None]
+"""The number of an item, and the acknowledgements that other nodes owe for it."""
 
 
 class _Lane(msgspec.Struct):
-    """The lane of one origin: its boot, the last number taken, and (number, commit, pending acks) of items without an
-    acknowledgement.
+    """The lane of one origin: its boot, the last number taken, and what is not finished.
 
-    `owed` are the numbers of messages that this node took and relayed, and that are not acknowledged yet. They are
-    also on disk.
+    `answered` is the last item that this process has taken or skipped, and `done` the last acknowledged with all before
+    it. `writing` has the items that the disk does not have yet, by commit, and `relays` those that other nodes do not
+    have yet. `owed` are the numbers of messages that this node took and relayed, and that are not acknowledged yet.
+    They are also on disk.
     """
 
     boot: int
     taken: int
-    waiting: deque[tuple[int, int, PendingAcks | None]]
-    registered: int = 0
+    answered: int = 0
+    done: int = 0
+    writing: deque[tuple[int, list[_Item]]] = msgspec.field(default_factory=deque)
+    relays: deque[tuple[int, PendingAcks]] = msgspec.field(default_factory=deque)
     scheduled: bool = False
     owed: dict[int, None] = {}
     free: list[int] = []
@@ -136,7 +143,7 @@ class ForwardReceiver:
             name, boot, seq = keys.parse_watermark_key(key)
             lane = self._lanes.get(name)
             if lane is None or lane.boot < boot:
-                lane = self._lanes[name] = _Lane(boot, 0, deque())
+                lane = self._lanes[name] = _Lane(boot, 0)
             if seq:
                 lane.owed[seq] = None
             else:
@@ -193,8 +200,9 @@ class ForwardReceiver:
         lane = self._lanes.get(origin)
         if lane is None or lane.boot < boot:
             self._clear(origin, lane)
-            lane = self._lanes[origin] = _Lane(boot, 0, deque())
-        return min([lane.taken, *[seq - 1 for seq in lane.owed]])
+            lane = self._lanes[origin] = _Lane(boot, 0)
+        lane.done = min([lane.taken, *[seq - 1 for seq in lane.owed]])
+        return lane.done
 
     def _clear(self, origin: str, lane: _Lane | None) -> None:
         if lane is not None:
@@ -464,32 +472,39 @@ class ForwardReceiver:
             delete(keys.seen_in_slot_key(slot, origin, *mid))
 
     def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, pending: PendingAcks | None) -> None:
-        if lane.waiting:
-            _, before, earlier = lane.waiting[-1]
-            if not commit and pending is None and (lane.owed or before > self._node.env.store.committed):
-                self._only_behind(origin, lane, seq)
-            commit = max(commit, before)
-            if commit == before and pending is None and earlier is None:
-                lane.waiting.pop()  # one acknowledgement for both numbers
-                if lane.scheduled:
-                    lane.waiting.append((seq, commit, None))
-                    return
-        lane.waiting.append((seq, commit, pending))
-        if pending is not None and pending.open:
-            pending.waiter = lambda: self._advance(origin, lane)
-        if commit > lane.registered:
-            lane.registered = commit
+        """Acknowledge this item as soon as the commit is done, the other nodes have it, and all items before it are
+        finished; or early."""
+        if pending is not None and not pending.open:
+            pending = None
+        if not commit and pending is None and (lane.writing or lane.relays):
+            self._only_behind(origin, lane, [seq])
+        lane.answered = seq
+        if pending is not None:
+            lane.relays.append((seq, pending))
+            pending.waiter = lambda: self._relay_over(origin, lane, seq, commit)
+        writing = lane.writing
+        if writing and commit <= writing[-1][0]:
+            if commit:
+                writing[-1][1].append((seq, pending))
+        elif commit:
+            writing.append((commit, [(seq, pending)]))
             self._node.env.store.when_committed(commit, lambda: self._advance(origin, lane))
-        elif not lane.scheduled and (not commit or commit <= self._node.env.store.committed):
+        elif not lane.scheduled:
             lane.scheduled = True
             self._node.env.after_turn(lambda: self._turn_over(origin, lane))
 
-    def _only_behind(self, origin: str, lane: _Lane, seq: int) -> None:
-        """Note a number that is finished: it waits only because an earlier number waits for the disk."""
-        lane.free.append(seq)
+    def _relay_over(self, origin: str, lane: _Lane, seq: int, commit: int) -> None:
+        """The nodes to which this item was relayed have it."""
+        self._advance(origin, lane)
+        if lane.done < seq and commit <= self._node.env.store.committed:
+            self._only_behind(origin, lane, [seq])
+
+    def _only_behind(self, origin: str, lane: _Lane, seqs: list[int]) -> None:
+        """Note numbers that are finished: they wait only for an earlier one, which waits for the disk or for a node."""
+        lane.free += seqs
         if not lane.stuck:
             self._arm(origin, lane)
-        elif len(lane.free) == 1:
+        elif len(lane.free) == len(seqs):
             self._node.env.after_turn(lambda: self._early(origin, lane))
 
     def _arm(self, origin: str, lane: _Lane) -> None:
@@ -500,7 +515,8 @@ class ForwardReceiver:
             self._node.env.timers.at(self._node.env.now + EARLY_MS, lambda: self._still_behind(origin, lane, oldest))
 
     def _still_behind(self, origin: str, lane: _Lane, oldest: int) -> None:
-        """If the lane made no progress, the disk is full or hangs: acknowledge the items that need no disk."""
+        """If the lane made no progress, the disk is full or hangs, or the node of a relay is absent: acknowledge the
+        items that wait for neither."""
         lane.armed = False
         if lane.free and lane.free[0] == oldest:
             lane.stuck = True
@@ -517,25 +533,32 @@ class ForwardReceiver:
         self._advance(origin, lane)
 
     def _advance(self, origin: str, lane: _Lane) -> None:
-        """Tell the origin up to which number all items are safe."""
+        """Tell the origin up to which number all items are safe. Those behind are told early."""
         committed = self._node.env.store.committed
-        done = 0
-        waiting = lane.waiting
-        while waiting:
-            seq, commit, pending = waiting[0]
-            if commit > committed or (pending is not None and pending.open):
-                break
-            done = seq
-            waiting.popleft()
-        if done:
+        writing, relays = lane.writing, lane.relays
+        safe: list[_Item] = []
+        while writing and writing[0][0] <= committed:
+            safe += writing.popleft()[1]
+        while relays and not relays[0][1].open:
+            relays.popleft()
+        done = lane.answered
+        if writing:
+            done = min(done, writing[0][1][0][0] - 1)
+        if relays:
+            done = min(done, relays[0][0] - 1)
+        if done > lane.done:
+            lane.done = done
             lane.stuck = False
             if lane.free:
                 lane.free = [each for each in lane.free if each > done]
-        # an owed item that became void after a restart does not come again; a later number acknowledges it
-        for seq in [each for each in lane.owed if each <= done]:
-            self._relayed(origin, lane, seq)
-        if done and self._lanes.get(origin) is lane:
-            self._acknowledge(origin, done, lane.boot)
+            # an owed item that became void after a restart does not come again; a later number acknowledges it
+            for seq in [each for each in lane.owed if each <= done]:
+                self._relayed(origin, lane, seq)
+            if self._lanes.get(origin) is lane:
+                self._acknowledge(origin, done, lane.boot)
+        behind = [seq for seq, pending in safe if seq > done and (pending is None or not pending.open)]
+        if behind:
+            self._only_behind(origin, lane, behind)
 
 
 def _not_early(origin: str, seqs: list[int], boot: int) -> None:

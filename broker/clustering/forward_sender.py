@@ -277,7 +277,7 @@ class ForwardSender:
             self.slow.on_disk(name, size)
 
     def acked_early(self, name: str, seqs: list[int], leased: bool = True, index: int = 0, boot: int = 0) -> None:
-        """The node has these copies, which need no disk, although earlier ones still wait for its disk."""
+        """The node has these copies, as durably as its sessions need, although earlier ones are not finished."""
         if self.answers.counts(name, 0, seqs, index, leased, boot):
             self._acked_early(name, seqs)
 

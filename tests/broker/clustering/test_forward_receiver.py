@@ -363,6 +363,34 @@ def test_a_message_for_clean_sessions_does_not_wait_for_a_full_disk(target: Targ
     assert target.acknowledged()[-1] == 7 and len(early) == 2
 
 
+def test_what_is_finished_behind_a_relay_is_acknowledged_early(target: Target) -> None:
+    """The node of the relay may be absent for days."""
+    early: list[list[int]] = []
+    target.receiver.ack_early = lambda origin, seqs, boot: early.append(seqs)
+    for number in range(3, 6):
+        target.matches[f"n{number}"] = _group(f"n{number}")
+    reader = target.persistent("reader", 5)
+    reader.subscribe(("t", 1), ("n5", 1))
+    target.take(1, topic="n3", plain=False, groups=("$share/x/g",))
+    target.hold_disk()
+    target.take(2, b"2")
+    target.take(3, topic="n4", plain=False, groups=("$share/x/g",))
+    target.take(4, b"4", topic="n5", groups=("$share/x/g",))
+    target.take(5, b"5", topic="n5", groups=("$share/x/g",))
+    target.acked("n5", 1)
+    target.pass_s(1.0)
+    assert early == []
+    target.free_disk()
+    target.pass_s(1.0)
+    assert early == [[2, 4]]
+    target.acked("n4", 1)
+    target.acked("n5", 2)
+    assert target.acknowledged() == [] and early[1:] == [[3], [5]]
+    target.again()
+    assert target.receiver.watermark("n9", 1) == 0
+    assert [each.payload for each in target.persistent("reader", 5).drain()] == [b"2", b"4", b"5"]
+
+
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x90", b"text"])
 def test_random_bytes_are_refused_without_effect(target: Target, payload: bytes) -> None:
     with pytest.raises(MalformedForward):
