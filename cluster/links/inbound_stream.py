@@ -9,6 +9,7 @@ from .flight import Handled
 from .frames import Frame, MalformedFrame, Run, decode_frame, encode_frame, heartbeat
 from .hello import PeerInfo
 from .lane import ReceiveLane
+from .numbers import Numbers
 from .outbound_stream import OutboundStream
 from .pieces import Piece
 from .ports import Lane, LinkEvents, LinkPorts, Refuse, SetAside, Traffic, Unreadable
@@ -59,7 +60,7 @@ class InboundStream:
         self._grants: dict[Lane, int] = {}
         self._windows: dict[Lane, int] = {}
         self._early: dict[Lane, list[int]] = {}
-        self._sent_early: dict[Lane, list[int]] = {}
+        self._told_early: dict[Lane, Numbers] = {}
         self._holds: dict[Lane, int] = {}
         self._resumes: dict[Lane, int] = {}
         self._held: dict[Lane, _Hold] = {}
@@ -95,7 +96,7 @@ class InboundStream:
         if self._wire is not None:
             self._wire.close("a newer stream has taken its place")
         if self.peer is None or self.peer.process != peer.process:
-            self._sent_early.clear()
+            self._told_early.clear()
             watermark = self._listener.watermark
             largest = self._settings.max_item_bytes
             self._lanes = {
@@ -109,7 +110,7 @@ class InboundStream:
             half.reopen()
         for answers in (self._acks, self._holds, self._resumes, self._held):
             answers.clear()
-        self._early = {lane: list(seqs) for lane, seqs in self._sent_early.items()}  # the stream may have lost them
+        self._early = {}  # what the former stream lost is told again when the sender sends these items again
         self._windows = dict(self._grants)
         self.heard_ms = self._sent_ms = self._ports.now_ms()
         self._flush_soon()
@@ -127,15 +128,23 @@ class InboundStream:
         half = self._lanes[lane]
         if half.finish(seq):
             self._acks[lane] = half.done
-            if self._sent_early:
-                self._sent_early[lane] = [each for each in self._sent_early.get(lane, ()) if each > half.done]
+            if lane in self._told_early:
+                self._told_early[lane].drop(half.done)
             self._flush_soon()
 
     def ack_early(self, lane: Lane, seqs: list[int]) -> None:
         """See `Links.ack_early`."""
-        for told in (self._early, self._sent_early):
-            told.setdefault(lane, []).extend(seqs)
+        self._early.setdefault(lane, []).extend(seqs)
+        told = self._told_early.setdefault(lane, Numbers())
+        for seq in seqs:
+            told.add(seq)
         self._flush_soon()
+
+    def _tell_early_again(self, lane: int, first: int, last: int) -> None:
+        """The sender has sent these numbers again: it does not know that some of them were acknowledged early."""
+        told = self._told_early.get(Lane(lane))
+        if told is not None and (again := told.within(first, last)):
+            self._early.setdefault(Lane(lane), []).extend(again)
 
     def grant(self, lane: Lane, size: int) -> None:
         """See `Links.grant`."""
@@ -220,6 +229,8 @@ class InboundStream:
     def _take(self, run: Run, wire: Wire | None) -> None:
         half = self._half(run.lane)
         done, duplicates = half.done, half.duplicates
+        if self._told_early:
+            self._tell_early_again(run.lane, run.first + run.voids, min(run.last, half.received))
         for seq, payload in half.take(run):
             if self._wire is not wire:
                 half.refuse(seq)  # the listener has ended the stream: the peer sends the item again on the next one
@@ -231,6 +242,8 @@ class InboundStream:
     def _take_piece(self, piece: Piece) -> None:
         half = self._half(piece.lane)
         done, duplicates = half.done, half.duplicates
+        if self._told_early and not piece.offset and piece.seq <= half.received:
+            self._tell_early_again(piece.lane, piece.seq, piece.seq)
         whole = half.take_piece(piece)
         if whole is not None:
             seq, payload = whole

@@ -6,7 +6,7 @@ import pytest
 
 from strogoff.cluster.links.frames import Frame, Run, encode_frame
 from strogoff.cluster.links.hello import PeerInfo, encode_hello
-from strogoff.cluster.links.links import Lane
+from strogoff.cluster.links.links import Lane, LinkSettings
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import Wire
 
@@ -143,3 +143,35 @@ def test_an_item_is_sent_again_after_an_error_of_the_listener(scene: tuple[LinkH
     assert "ZeroDivisionError" in (stranger.reason or "")
     Stranger(world).say(world, encode_frame(Frame(runs=[Run(2, 1, 0, [b"1"])])))
     assert [payload for *_, payload in a.disk.taken] == [b"1"]
+
+
+def test_early_acknowledgements_are_told_again_only_for_items_that_come_again() -> None:
+    """For days they may be all that is acknowledged: what is kept of them, and what a new stream costs, follows the
+    number of other items. They must fit into a frame."""
+    world = LinkHarness(settings=LinkSettings(max_frame_bytes=40_000))
+    a, b = world.pair(commit_s=1e6)
+
+    def send(count: int, *large: bytes) -> list[int]:
+        seqs = [a.links.send("b", Lane.PUBLISH, payload) for payload in (*large, *[b""] * count)]
+        world.loop.run_for(0.5)
+        return seqs
+
+    stuck = send(2)
+    for _ in range(20):
+        b.links.ack_early("a", Lane.PUBLISH, send(999), 1)
+        world.loop.run_for(0.01)
+    stuck += send(1)
+    lost = send(2, bytes(50_000))
+    b.links.ack_early("a", Lane.PUBLISH, lost, 1)
+    world.network.drop("a", "b")
+    sent, answered, dials = a.links.traffic.bytes_out, b.links.traffic.bytes_out, a.links.traffic.dials
+    world.loop.run_for(3.0)
+    assert a.links.waiting_items("b", Lane.PUBLISH) == len(stuck)
+    assert a.links.traffic.bytes_out - sent < 60_000 and b.links.traffic.bytes_out - answered < 1000
+    assert a.all("early")[20:] == [("b", Lane.PUBLISH, lost[:1]), ("b", Lane.PUBLISH, lost[1:])]
+    assert a.links.traffic.dials == dials + 1
+    told = b.links._in["a"]._told_early[Lane.PUBLISH]
+    assert len(told._firsts) == 2
+    b.links.ack("a", Lane.PUBLISH, stuck[-1], 1)
+    world.loop.run_for(0.1)
+    assert a.links.waiting_items("b", Lane.PUBLISH) == 0 and told.within(1, stuck[-1]) == []

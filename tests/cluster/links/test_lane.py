@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strogoff.cluster.links.frames import MalformedFrame, Run
-from strogoff.cluster.links.lane import ITEM_BYTES, Gap, ReceiveLane, SendLane
+from strogoff.cluster.links.lane import ITEM_BYTES, Gap, ReceiveLane, SendLane, _Items
 from strogoff.cluster.links.pieces import Piece
 
 MUCH = 1 << 30
@@ -258,3 +261,57 @@ def test_a_change_between_two_pieces_restarts_the_item() -> None:
     lane.rewind(3)
     again = lane.take_piece(MUCH)
     assert again is not None and (again.seq, again.offset) == (3, 0)
+
+
+class _CountedItems(_Items):
+    """Counts the numbers that are looked up or passed."""
+
+    steps = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.steps += 1
+        return super().__contains__(key)
+
+    def __iter__(self) -> Iterator[int]:
+        for key in super().__iter__():
+            self.steps += 1
+            yield key
+
+    def items(self) -> Any:
+        return [(key, self[key]) for key in self]
+
+    def get(self, key: int, default: Any = None) -> Any:
+        self.steps += 1
+        return super().get(key, default)
+
+    def pop(self, key: int, default: Any = None) -> Any:
+        self.steps += 1
+        return super().pop(key, default)
+
+
+@pytest.mark.parametrize("stuck", [[1], [1, 2500, 5000], [1, 4000, 4001, 10_000]])
+def test_a_new_stream_takes_as_many_steps_as_items_are_kept(stuck: list[int]) -> None:
+    """All others may have been acknowledged early. The receiver may also hold the lane, and ask for it again."""
+    lane = SendLane(2, None)
+    for _ in range(10_000):
+        lane.add(b"")
+    while lane.take(MUCH, MUCH) is not None:
+        pass
+    lane.early([seq for seq in range(1, 10_001) if seq not in stuck])
+    items = _CountedItems()
+    items.update(lane._items)
+    lane._items = items
+    for again in (lambda: lane.resume(0), lambda: lane.rewind(1), lambda: lane.resume(0)):
+        again()
+        runs = []
+        while (run := lane.take(MUCH, MUCH)) is not None:
+            runs.append(run)
+        sent = [run.first + run.voids + at for run in runs for at in range(len(run.payloads))]
+        assert sent == stuck and runs[-1].last == 10_000
+        assert lane.inflight_bytes == len(stuck) * ITEM_BYTES
+    new = lane.add(b"new")
+    lane.void(lane.add(b"cancelled"))
+    assert lane.take(MUCH, MUCH) == Run(2, new, 0, [b"new"]) and lane.take(MUCH, MUCH) == Run(2, new + 1, 1, [])
+    assert lane.acked(new + 1) == len(stuck) + 1
+    assert lane.waiting_bytes == lane.inflight_bytes == 0
+    assert items.steps < 100
