@@ -188,7 +188,7 @@ class SendLane:
     def take(self, limit: int, room: int, last: int | None = None) -> Run | None:
         """Returns the next run of items. None if the lane has nothing to send, or the receiver holds it.
 
-        The run has at most `limit` bytes, or one larger item of at most `room` bytes, and no number beyond `last`.
+        The run has at most `limit` bytes, or one larger item, but not more than `room`, and no number beyond `last`.
         """
         last = self.last if last is None else last
         if self.sent >= last or self.held:
@@ -202,7 +202,7 @@ class SendLane:
         window, inflight = self.window, self.inflight_bytes
         while seq <= last and (payload := items.get(seq)) is not None:
             size = len(payload) + ITEM_BYTES
-            if size > self.whole or used + size > (limit if payloads else room):
+            if size > self.whole or used + size > (min(limit, room) if payloads else room):
                 break
             if window is not None and inflight and inflight + size > window:
                 break

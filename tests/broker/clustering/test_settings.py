@@ -139,12 +139,17 @@ def test_buffer_sizes_and_discovery_addresses_are_read(tmp_path: Path) -> None:
             tmp_path,
             "listener.vmq.clustering = 127.0.0.1:44053",
             "outgoing_clustering_buffer_size = 10000000",
-            "incoming_clustering_buffer_size = 2000000",
+            "incoming_clustering_buffer_size = 2097152",
             "discovery.nodes = n1@10.0.0.1, 10.0.0.2:7000  [::1]:7001",
         )
     )
-    assert (links.settings.links.buffer_bytes, links.settings.links.max_frame_bytes) == (10_000_000, 2_000_000)
+    assert (links.settings.links.buffer_bytes, links.settings.links.max_frame_bytes) == (10_000_000, 2 << 20)
     assert links.discovery.nodes == ("n1@10.0.0.1", "10.0.0.2:7000", "[::1]:7001")
+
+
+def test_a_frame_limit_that_nodes_cannot_work_with_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="an integer, 2097152 or more"):
+        links_of(tmp_path, "incoming_clustering_buffer_size = 2097151")
 
 
 def test_the_zone_of_the_node_is_read(tmp_path: Path) -> None:

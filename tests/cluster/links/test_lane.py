@@ -42,6 +42,15 @@ def test_the_limit_allows_one_large_item_and_the_frame_room_does_not() -> None:
     assert run is not None and len(run.payloads) == 1
 
 
+def test_a_run_fits_into_the_rest_of_the_frame() -> None:
+    """Another lane may have used most of the frame."""
+    lane = SendLane(2, None)
+    for _ in range(10):
+        lane.add(bytes(100 - ITEM_BYTES))
+    run = lane.take(MUCH, 399)
+    assert run is not None and len(run.payloads) == 3
+
+
 def test_the_window_allows_one_large_item() -> None:
     """An item larger than the window is sent alone."""
     lane = SendLane(2, 10)

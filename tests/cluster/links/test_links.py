@@ -73,6 +73,17 @@ def test_the_items_of_a_turn_are_split_into_frames() -> None:
         a.links.datagram("b", 1, bytes(18_977))
 
 
+def test_small_items_of_two_lanes_fit_into_a_small_frame() -> None:
+    world = LinkHarness(settings=LinkSettings(max_frame_bytes=48 << 10))
+    a, b = world.pair()
+    for _ in range(100):
+        for lane in (Lane.REPLICA, Lane.APPEND):
+            a.links.send("b", lane, bytes(900))
+    world.loop.settle()
+    assert len(b.items(Lane.REPLICA)) == len(b.items(Lane.APPEND)) == 100
+    assert b.logs == [] and a.links.traffic.resent == 0
+
+
 def test_unacknowledged_items_are_sent_again_after_a_break() -> None:
     """Unacknowledged items are sent again on the next stream; the receiver's process has them and drops them."""
     world = LinkHarness()
