@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..configs import ConfigError
 from .client import HttpClient, NodeClient, UnixSocketClient, Unreachable
-from .local_node import local_settings
+from .local_node import local_client, local_settings
 from .render import FORMATS, alerts, escape_unprintable, render
 from .wire import TruncatedResult, from_lines
 
@@ -145,7 +145,7 @@ def _local(options: dict[str, str]) -> UnixSocketClient:
         settings = local_settings(conf, options.get("data_dir"))
     except ConfigError as error:
         raise Unreachable(str(error)) from None
-    return UnixSocketClient(str(settings["nodename"]), Path(str(settings["node.admin_socket"])))
+    return local_client(settings)
 
 
 if __name__ == "__main__":

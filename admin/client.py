@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Protocol
@@ -52,13 +52,17 @@ class _UnixConnection(HTTPConnection):
 
 
 class UnixSocketClient:
-    """The client of a node on this machine, over its unix socket. The node may be silent for `answer_s` seconds."""
+    """The client of a node on this machine, over its unix socket. The node may be silent for `answer_s` seconds.
 
-    def __init__(self, node: str, path: Path, answer_s: float = ANSWER_S) -> None:
+    `busy` is a sentence about the process of a node that does not answer, "" if no process is known.
+    """
+
+    def __init__(self, node: str, path: Path, answer_s: float = ANSWER_S, busy: Callable[[], str] = lambda: "") -> None:
         self.name = f"Node '{node}'"
         self._node = f"node '{node}'"
         self._path = path
         self._answer_s = answer_s
+        self._busy = busy
 
     def run(self, words: list[str]) -> Iterator[bytes]:
         """See `NodeClient`."""
@@ -73,20 +77,21 @@ class UnixSocketClient:
             connection.close()
 
     def _post(self, connection: HTTPConnection, words: list[str]) -> HTTPResponse:
-        down, path = f"{self.name} not responding to pings.", self._path
+        down, path = f"{self.name} not responding to pings.", self._path.absolute()
         try:
             connection.request("POST", "/command", msgspec.json.encode({"words": words}))
             return connection.getresponse()
         except FileNotFoundError:
-            raise Unreachable(
-                f"{down} There is no {path}: the node does not run, or it has another data directory."
-            ) from None
+            none = f"There is no {path}: the node does not run, or it has another data directory."
+            raise Unreachable(f"{down} {self._busy() or none}") from None
         except PermissionError:
             raise Unreachable(f"You may not open {path}: be the user that runs {self._node}, or root.") from None
         except ConnectionRefusedError:
-            raise Unreachable(f"{down} No process listens on {path}: the node was killed.") from None
+            killed = f"No process listens on {path}: the node was killed."
+            raise Unreachable(f"{down} {self._busy() or killed}") from None
         except TimeoutError:
-            raise Unreachable(f"{down} The node sent no answer within {self._answer_s:g} s.") from None
+            said = f"{down} The node sent no answer within {self._answer_s:g} s. {self._busy()}"
+            raise Unreachable(said.rstrip()) from None
         except (OSError, HTTPException) as error:
             raise Unreachable(f"{down} {path}: {error}") from None
 

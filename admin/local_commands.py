@@ -15,8 +15,8 @@ from pathlib import Path
 from ..broker.process.stop_bound import stop_bound_s
 from ..configs import ConfigError, Settings
 from ..storage.lock_owner import HiddenOwnerError, open_owner
-from .client import UnixSocketClient, Unreachable
-from .local_node import local_settings
+from .client import Unreachable
+from .local_node import local_client, local_settings, lock_of
 from .wire import TruncatedResult, from_lines
 
 PING_S = 10.0
@@ -68,13 +68,11 @@ def _run(work: Callable[[argparse.Namespace, Settings], int], arguments: argpars
 
 
 def _ping(arguments: argparse.Namespace, settings: Settings) -> int:
-    client = UnixSocketClient(
-        str(settings["nodename"]), Path(str(settings["node.admin_socket"])), arguments.timeout or PING_S
-    )
+    client = local_client(settings, arguments.timeout or PING_S)
     try:
         from_lines(client.run(["node", "status"]))
     except Unreachable as error:
-        print(f"{error}{_starting(settings)}", file=sys.stderr)
+        print(error, file=sys.stderr)
         return FAILED
     except TruncatedResult:
         print(f"{client.name} stopped before its answer was complete.", file=sys.stderr)
@@ -83,20 +81,8 @@ def _ping(arguments: argparse.Namespace, settings: Settings) -> int:
     return DONE
 
 
-def _starting(settings: Settings) -> str:
-    """A sentence about the process that runs on the data directory of a node that does not answer; "" if none does."""
-    try:
-        found = open_owner(_lock(settings))
-    except (OSError, HiddenOwnerError):
-        return ""
-    if found is None:
-        return ""
-    os.close(found[1])
-    return f" Process {found[0]} has its data directory: it starts, stops or hangs; see its log."
-
-
 def _stop(arguments: argparse.Namespace, settings: Settings) -> int:
-    name, lock = f"node '{settings['nodename']}'", _lock(settings)
+    name, lock = f"node '{settings['nodename']}'", lock_of(settings)
     try:
         found = open_owner(lock)
     except PermissionError:
@@ -138,7 +124,3 @@ def _end(process: int, limit_s: float) -> bool:
 def _failed(text: str) -> int:
     print(text, file=sys.stderr)
     return FAILED
-
-
-def _lock(settings: Settings) -> Path:
-    return Path(str(settings["platform_data_dir"])) / "lock"

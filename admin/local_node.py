@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 from ..configs import Settings, load, usual_file
+from ..storage.lock_owner import HiddenOwnerError, open_owner
+from .client import ANSWER_S, UnixSocketClient
 
 
 def local_settings(conf: Path | None, data_dir: str | None) -> Settings:
@@ -20,3 +22,26 @@ def local_settings(conf: Path | None, data_dir: str | None) -> Settings:
     if data_dir is None and conf is None:
         data_dir = os.environ.get("STROGOFF_DATA_DIR")
     return load(file, {} if local else os.environ, {} if data_dir is None else {"platform_data_dir": data_dir})
+
+
+def local_client(settings: Settings, answer_s: float = ANSWER_S) -> UnixSocketClient:
+    """The client of the node with these settings. The node may be silent for `answer_s` seconds."""
+    path = Path(str(settings["node.admin_socket"]))
+    return UnixSocketClient(str(settings["nodename"]), path, answer_s, lambda: _busy(settings))
+
+
+def lock_of(settings: Settings) -> Path:
+    """The file that the process of this node keeps locked."""
+    return Path(str(settings["platform_data_dir"])) / "lock"
+
+
+def _busy(settings: Settings) -> str:
+    """A sentence about the process that runs on the data directory of a node that does not answer; "" if none does."""
+    try:
+        found = open_owner(lock_of(settings))
+    except (OSError, HiddenOwnerError):
+        return ""
+    if found is None:
+        return ""
+    os.close(found[1])
+    return f"Process {found[0]} has its data directory: it starts, stops or hangs; see its log."

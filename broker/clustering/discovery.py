@@ -4,7 +4,7 @@ clients."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from ...cluster.membership.discovery import Found, Join, Wait, WhoAnswer, plan
 from ..discovery.source import Announcement
@@ -115,7 +115,7 @@ class Discovery:
             if seen.unsure and isinstance(action, Found):
                 action = Wait("there may be a cluster that this node does not see now")
             if not self._found():
-                await self._do(action, seen.problems)
+                await self._do(action, seen)
             clusters = any(answer.cluster_id for answer in others.values())
             waits = (isinstance(action, Join) or clusters or seen.unsure) and not self._found()
         if self._found():
@@ -123,7 +123,7 @@ class Discovery:
         if not waits:
             self._settled.set()
 
-    async def _do(self, action: Join | Found | Wait, problems: Sequence[str]) -> None:
+    async def _do(self, action: Join | Found | Wait, seen: Neighbourhood) -> None:
         if isinstance(action, Found):
             reason = await self._neighbours.claim() or self._doubt()  # a join may have begun
             if not reason and not self._found():
@@ -133,9 +133,9 @@ class Discovery:
                 )
                 self._create()
             elif reason:
-                self._wait(reason, problems)
+                self._wait(Wait(reason), seen)
         elif isinstance(action, Wait):
-            self._wait(action.reason, problems)
+            self._wait(action, seen)
         else:
             try:
                 await self._join(action.address)
@@ -143,13 +143,18 @@ class Discovery:
                 self.waits_for = f"the node cannot join the cluster: {error}"
                 self._say(str(error))
 
-    def _wait(self, reason: str, problems: Sequence[str]) -> None:
-        self.waits_for = ". ".join([reason, *problems])
+    def _wait(self, wait: Wait, seen: Neighbourhood) -> None:
+        """Say why this node waits. A node that refuses it is the likely cause, and may be in a cluster: whoever founds
+        another one then has two."""
+        reason = wait.reason
+        if wait.advice and not seen.unsure:
+            reason += f". {wait.advice}"
+        self.waits_for = ". ".join([*seen.refusals, reason, *seen.problems])
         self._say(reason, "notice")
 
     async def _seen(self) -> Neighbourhood:
         seen = await self._neighbours.look()
-        for problem in seen.problems:
+        for problem in (*seen.refusals, *seen.problems):
             self._say(problem)
         return seen
 

@@ -17,10 +17,11 @@ WHO_S = 2.0
 
 
 class Neighbourhood(Struct, frozen=True):
-    """One look: the address and answer of each node that answered, with or without this one; sentences about what
-    failed; `unsure`: there may be nodes that this look has missed."""
+    """One look: the address and answer of each node that answered, with or without this one; sentences about the nodes
+    that refuse this one, and about what else failed; `unsure`: there may be nodes that this look has missed."""
 
     nodes: tuple[tuple[str, WhoAnswer], ...]
+    refusals: tuple[str, ...]
     problems: tuple[str, ...]
     unsure: bool
 
@@ -43,7 +44,7 @@ class Neighbours:
         seen = await asyncio.gather(*[source.look() for source in self._sources])
         addresses = list(dict.fromkeys([address for each in seen for address in each.addresses]))
         answers = await asyncio.gather(*[self._who(address) for address in addresses])
-        unproven = [answer for answer in answers if isinstance(answer, str)]
+        refusals = tuple([answer for answer in answers if isinstance(answer, str)])
         return Neighbourhood(
             tuple(
                 [
@@ -52,8 +53,9 @@ class Neighbours:
                     if isinstance(each, WhoAnswer)
                 ]
             ),
-            tuple([problem for each in seen for problem in each.problems] + unproven),
-            any(each.unsure for each in seen) or bool(unproven),
+            refusals,
+            tuple([problem for each in seen for problem in each.problems]),
+            any(each.unsure for each in seen) or bool(refusals),
         )
 
     async def claim(self) -> str:

@@ -47,23 +47,31 @@ class BuiltinPlugins:
     def _watch(self, settings: Settings, key: str, interval_key: str, reloader: Any) -> None:
         path = Path(str(settings[key]))
         missing = not path.exists()
-        if missing and settings.source(key) == "default" and key == "vmq_acl.acl_file":
-            # the file that VerneMQ installs: everybody may publish and subscribe everything
-            path, missing = Path(str(files("strogoff.configs") / "vmq.acl")), False
+        open_to_all = missing and settings.source(key) == "default" and key == "vmq_acl.acl_file"
+        if open_to_all:
+            # the file that VerneMQ installs: everybody may publish and subscribe everything, until `path` exists
+            WatchedFile(Path(str(files("strogoff.configs") / "vmq.acl")), reloader).check()
         watched = WatchedFile(path, reloader)
         watched.check()
         if missing:
-            self._say_missing(key, path, bool(settings["allow_anonymous"]), bool(settings[interval_key]))
+            anonymous, reads_again = bool(settings["allow_anonymous"]), bool(settings[interval_key])
+            self._say_missing(key, path, anonymous, reads_again, open_to_all)
         elif watched.problem:
             raise PluginFileError(f"{key}: {watched.problem}")
         interval = settings[interval_key]
         assert isinstance(interval, int | float)
         self._watches.append((watched, float(interval)))
 
-    def _say_missing(self, key: str, path: Path, anonymous: bool, watched: bool) -> None:
-        """Log a missing file. It counts as empty, as in VerneMQ: no client has a password or a permission."""
+    def _say_missing(self, key: str, path: Path, anonymous: bool, watched: bool, open_to_all: bool) -> None:
+        """Log a missing file. It counts as empty, as in VerneMQ: no client has a password or a permission.
+
+        `open_to_all`: it is the ACL file that nobody has configured, so each client has each permission.
+        """
         then = "it is read as soon as it exists" if watched else "create it and start the node again"
-        if key == "vmq_acl.acl_file":
+        if open_to_all:
+            said = "every client that is let in may publish and subscribe everything. Write rules into that file"
+            self._log("warning", f"{key}: there is no {path.absolute()}: {said}; {then}")
+        elif key == "vmq_acl.acl_file":
             self._log("warning", f"{key}: there is no {path.absolute()}: no client may publish or subscribe; {then}")
         elif not anonymous:
             self._log("warning", f"{key}: there is no {path.absolute()}: no client can log in with a password; {then}")

@@ -56,9 +56,11 @@ class Found(Struct, frozen=True):
 
 
 class Wait(Struct, frozen=True):
-    """Take no clients, and try again later. `reason` is a sentence without a full stop."""
+    """Take no clients, and try again later. `reason` is a sentence without a full stop. `advice` is another one: how an
+    operator ends the wait who knows that there is no cluster."""
 
     reason: str
+    advice: str = ""
 
 
 def encode_who(answer: WhoAnswer) -> bytes:
@@ -150,8 +152,8 @@ def _found(me: str, others: list[tuple[str, str, WhoAnswer]], size: int, holds: 
     if len(names) < size:
         return Wait(
             f"no node that answers is in a cluster, and only {len(names)} of the {size} nodes that a new cluster needs "
-            f"answer: {there}. Start the others. If no cluster exists, this node can found one without them: "
-            f"vmq-admin cluster found"
+            f"answer: {there}. Start the others",
+            "If no cluster exists, this node can found one without them: vmq-admin cluster found",
         )
     blind = [name for name, _, answer in others if not names <= {name, *answer.sees}]
     if blind:

@@ -63,6 +63,9 @@ _LAST_WORD_S = 0.2
 _NO_DATA = 1000
 """Number of addresses without a data connection that are remembered, so that each is logged once."""
 
+_REFUSALS = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+"""Codes of a node that takes this one for a stranger: because of its cookie, or of its certificate."""
+
 _QUOTED = 200
 """Limit of characters of an unproven peer's text in a log line."""
 
@@ -265,7 +268,7 @@ class GrpcTransport:
         except TimeoutError as error:
             raise CallFailed(f"no answer from {address} in {timeout_s:g} s") from error
         except (_Failed, NotProven) as error:
-            unproven = isinstance(error, NotProven) or error.code is grpc.StatusCode.UNAUTHENTICATED
+            unproven = isinstance(error, NotProven) or error.code in _REFUSALS
             raise (Unproven if unproven else CallFailed)(self._explain(address, error)) from error
         if not answered:
             raise CallFailed(answer.decode(errors="replace"))

@@ -52,7 +52,8 @@ class CallFailed(Exception):
 
 
 class Unproven(CallFailed):
-    """A call was not made, or not answered: one end did not prove that it knows the cookie of the other."""
+    """A call was not made, or not answered: one end did not prove that it knows the cookie of the other, or
+    has a certificate that the other does not take."""
 
 
 def no_stamp() -> int:

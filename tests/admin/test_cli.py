@@ -14,6 +14,7 @@ import pytest
 from strogoff.admin import cli, client
 from strogoff.admin.cli import main
 
+from ..storage.test_lock_owner import locked
 from .server_harness import ServerHarness, run_with_server
 
 NODE = "Node 'VerneMQ@127.0.0.1'"
@@ -27,6 +28,27 @@ def test_no_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         f"{NODE} not responding to pings. There is no {tmp_path}/admin.sock: the node does not run, or it has "
         "another data directory.\n"
     )
+
+
+def test_a_relative_data_directory_is_shown_with_its_whole_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts from the folder in which vmq-admin was called, which need not be that of the node."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["--data-dir", "data", "node", "status"]) == 1
+    assert f"There is no {tmp_path}/data/admin.sock: " in capsys.readouterr().err
+
+
+def test_a_node_that_is_still_starting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has its data directory and no socket yet; or that of a process before it, which was killed."""
+    with locked(tmp_path / "lock") as owner:
+        said = f"{NODE} not responding to pings. Process {owner.pid} has its data directory: it starts, stops or hangs;"
+        assert main(["--data-dir", str(tmp_path), "node", "status"]) == 1
+        assert capsys.readouterr().err == f"{said} see its log.\n"
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(tmp_path / "admin.sock"))
+        assert main(["--data-dir", str(tmp_path), "node", "status"]) == 1
+        assert capsys.readouterr().err == f"{said} see its log.\n"
 
 
 def test_a_node_that_was_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from strogoff.broker.clustering import discovery as cluster_discovery
 from strogoff.broker.clustering.discovery import Discovery
-from strogoff.broker.clustering.neighbours import Neighbours
+from strogoff.broker.clustering.neighbours import Neighbourhood, Neighbours
 from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.broker.discovery import host_names
 from strogoff.broker.discovery.configured_nodes import ConfiguredNodes
@@ -347,6 +347,28 @@ def test_it_founds_a_cluster_when_all_expected_nodes_see_each_other() -> None:
     search = run(scenario)
     assert search.joined == []
     assert search.log[-1] == "notice: discovery: b founds a cluster; c can join"
+
+
+def test_a_refusal_comes_first_and_without_the_advice_to_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node that refuses may be in the cluster that this node looks for: another cluster would be a second one."""
+    refuses = "h:1 does not take this node for one of its cluster: it has another distributed_cookie"
+    seen = [Neighbourhood((), (refuses,), ("a source is slow",), True)]
+
+    async def look(neighbours: Neighbours) -> Neighbourhood:
+        return seen[0]
+
+    monkeypatch.setattr(Neighbours, "look", look)
+
+    async def scenario(search: Search) -> None:
+        discovery = search.discovery("127.0.0.1:1", "127.0.0.1:2")
+        await search.run(discovery, lambda: refuses in discovery.waits_for)
+        assert discovery.waits_for.startswith(f"{refuses}. no node that answers is in a cluster")
+        assert discovery.waits_for.endswith(". a source is slow")
+        assert "cluster found" not in "".join([discovery.waits_for, *search.log])
+        seen[0] = Neighbourhood((), (), (), False)
+        await search.run(discovery, lambda: discovery.waits_for.endswith("without them: vmq-admin cluster found"))
+
+    assert f"warning: discovery: {refuses}" in run(scenario).log
 
 
 def test_it_gives_the_reason_when_it_cannot_join() -> None:

@@ -81,7 +81,7 @@ def test_a_node_that_cannot_prove_itself_leaves_it_open_who_is_there() -> None:
     async def main() -> None:
         seen = await Neighbours("b", [Fixed(Seen(("h:1",)))], Transport(memory_network(), "b")).look()
         assert seen.unsure and seen.nodes == ()
-        assert seen.problems == ("the node at h:1 has another distributed_cookie",)
+        assert seen.refusals == ("the node at h:1 has another distributed_cookie",) and not seen.problems
 
     asyncio.run(main())
 

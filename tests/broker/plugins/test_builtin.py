@@ -57,19 +57,23 @@ def line(user: str, password: bytes) -> str:
 
 
 def test_without_files_all_may_publish_and_no_password_is_valid(tmp_path: Path) -> None:
-    """VerneMQ installs an ACL file that grants everything; there is no password, and a warning says so."""
+    """VerneMQ installs an ACL file that grants everything; there is no password, and warnings say both."""
     case = Case(tmp_path)
     assert case.publish("any/thing")
     assert isinstance(case.login("alice", b"wonder"), Refuse)
-    (said,) = case.lines
-    assert said.startswith(
+    passwords, rules = case.lines
+    assert passwords.startswith(
         f"warning: vmq_passwd.password_file: there is no {tmp_path / 'etc' / 'vmq.passwd'}: no client can"
+    )
+    assert rules == (
+        f"warning: vmq_acl.acl_file: there is no {tmp_path / 'etc' / 'vmq.acl'}: every client that is let in may "
+        "publish and subscribe everything. Write rules into that file; it is read as soon as it exists"
     )
 
 
 def test_allow_anonymous_needs_no_passwords(tmp_path: Path) -> None:
-    """There is no warning then."""
-    assert Case(tmp_path, allow_anonymous="on").lines == []
+    """There is no warning about passwords then."""
+    assert all("vmq_acl" in line for line in Case(tmp_path, allow_anonymous="on").lines)
 
 
 def test_files_at_their_usual_place_are_found(tmp_path: Path) -> None:
@@ -189,6 +193,25 @@ def test_changed_files_are_used_and_broken_ones_are_not(tmp_path: Path) -> None:
             acl.write_text("topic b\n")
             await until("read again")
             assert case.publish("b") and not case.publish("a")
+        await case.plugins.close()
+
+    asyncio.run(test())
+
+
+def test_rules_that_come_after_the_start_replace_the_open_ones(tmp_path: Path) -> None:
+    """Without an ACL file at its usual place all may do everything; the file counts as soon as it is there."""
+
+    async def test() -> None:
+        case = Case(tmp_path, plugins__vmq_passwd="off", vmq_acl__acl_reload_interval="1")
+        case.plugins.start()
+        assert case.publish("a") and case.publish("b")
+        (tmp_path / "etc").mkdir()
+        (tmp_path / "etc" / "vmq.acl").write_text("topic b\n")
+        async with asyncio.timeout(20):
+            while not any("read again" in line for line in case.lines):
+                case.logged.clear()
+                await case.logged.wait()
+        assert case.publish("b") and not case.publish("a")
         await case.plugins.close()
 
     asyncio.run(test())

@@ -96,7 +96,7 @@ def test_a_node_that_sees_too_few_founds_nothing() -> None:
         decision = plan("a", there, 3)
         assert isinstance(decision, Wait)
         assert "of the 3 nodes that a new cluster needs answer: a" in decision.reason
-        assert decision.reason.endswith("vmq-admin cluster found")
+        assert decision.advice.endswith("vmq-admin cluster found")
 
 
 def test_no_cluster_is_founded_before_all_see_each_other() -> None:
