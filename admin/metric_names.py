@@ -109,7 +109,7 @@ GAUGES = {
     "disk_free_bytes": "Bytes that the node may still use on the file system of its data directory.",
     "disk_size_bytes": "Bytes of the file system of the data directory.",
     "cluster_members": "Members of the cluster, this node included.",
-    "cluster_serving": "Members that are in the view and serve clients.",
+    "cluster_serving": "Members that are in the view, serve clients, and are heard by this node.",
     "cluster_view_id": "Number of the view that this node has applied; 0 for a standalone node.",
     "cluster_leader": "1 if this node leads its cluster.",
     "cluster_leased": "1 if this node may act for the cluster (whole or majority), 0 in a minority.",

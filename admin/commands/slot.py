@@ -117,7 +117,9 @@ async def _balance(context: Context, call: Call) -> list[Part]:
     moved, stayed = 0, []
     for slot in range(SLOTS):
         table, zones = slot_table(context)
-        serving = {row.node: zones[row.node] for row in cluster.rows() if row.state == "serving" and row.node in zones}
+        # a silent node keeps its slots until the cluster takes it out of the view
+        there = [row.node for row in cluster.rows() if row.state in ("serving", "silent")]
+        serving = {node: zones[node] for node in there if node in zones}
         primary, target = table.row(slot).primary, first_wanted(slot, serving) if serving else ""
         if primary is None or not target or primary.node == target:
             continue

@@ -14,9 +14,9 @@ from ...cluster.slots.table import SlotTable
 from ...netsplit.incidents import METRICS
 from ..shared_config import SharedConfig
 
-NodeState = Literal["serving", "joining", "absent"]
-"""serving: in the view, takes clients; joining: in the view, still catching up with the others; absent: a member
-that is not in the view."""
+NodeState = Literal["serving", "joining", "silent", "absent"]
+"""serving: in the view, takes clients; joining: in the view, still catching up with the others; silent: in the view,
+but this node does not hear it; absent: a member that is not in the view."""
 Sees = Literal["whole", "majority", "minority"]
 """The state of this node: a lease and all members, a lease with a member missing, or no lease."""
 

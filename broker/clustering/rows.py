@@ -26,11 +26,12 @@ def node_rows(member: ClusterNode, serves_nobody: str = "") -> list[NodeRow]:
         if name == mine and member.incarnation is None:
             seen = None  # an earlier start of this node
         heard = member.links.heard_ms(name)
+        runs = name == mine or (member.links.up(name) and heard is not None and now - heard < RUNS_MS)
         rows.append(
             NodeRow(
                 node=name,
-                running=name == mine or (member.links.up(name) and heard is not None and now - heard < RUNS_MS),
-                state="absent" if seen is None else "serving" if seen.serving else "joining",
+                running=runs,
+                state="absent" if seen is None else "silent" if not runs else "serving" if seen.serving else "joining",
                 incarnation="" if seen is None else f"boot {seen.boot} since view {seen.entered_in_view}",
                 address=row.address,
                 heard_ms=None if name == mine or heard is None else int(now - heard),
@@ -55,7 +56,7 @@ def status_row(
         leader=member.me.node if consensus is None else consensus.leader,
         lease_ms_left=0 if lease_service is None else int(lease_service.left_ms()),
         members=len(member.membership.members) or 1,
-        serving=len(member.view.serving) if member.clustered else int(not serves_nobody),
+        serving=len([row for row in node_rows(member, serves_nobody) if row.state == "serving"]),
         metadata_keys=figures.keys,
         tombstones=figures.tombstones,
         incidents=incidents,

@@ -29,7 +29,7 @@ def _in_cluster(cluster: ClusterRuntime, sees: ViewState) -> str:
     member = cluster.member
     if member is None or not member.clustered:
         return "serves clients, and is in no cluster."
-    serving = f"{len(member.view.serving)} of {len(member.membership.members)} nodes of its cluster serve"
+    serving = f"{cluster.status().serving} of {len(member.membership.members)} nodes of its cluster serve"
     if sees is ViewState.WHOLE:
         return f"serves clients: {serving}."
     lease = "has no lease" if sees is ViewState.MINORITY else "misses members"

@@ -54,6 +54,19 @@ def test_a_restarted_node_without_connections_is_shown_as_absent() -> None:
     assert cluster[3].node.policy.view_state is ViewState.MINORITY
 
 
+def test_a_minority_counts_nobody_whom_it_does_not_hear() -> None:
+    """It cannot take the others out of its view. Before, two killed nodes were shown as serving."""
+    cluster = ClusterHarness(3)
+    cluster.pass_s(1.0)
+    cluster[1].kill()
+    cluster[2].kill()
+    cluster.until(lambda: cluster[3].node.policy.view_state is ViewState.MINORITY)
+    rows = node_rows(member(cluster, 3))
+    assert [(row.running, row.state) for row in rows] == [(False, "silent"), (False, "silent"), (True, "serving")]
+    status = status_row(member(cluster, 3), "minority", 0)
+    assert (status.members, status.serving) == (3, 1)
+
+
 def test_an_even_cluster_has_a_member_without_a_vote() -> None:
     cluster = ClusterHarness(2)
     cluster.pass_s(1.0)
