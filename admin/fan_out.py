@@ -13,16 +13,22 @@ import msgspec
 
 from ..broker.clustering.operator_port import ClusterError
 from ..cluster.transport.wire import CallFailed
+from ..configs.settings import is_secret
 from .context import Context
 from .grammar import Call
+from .render import escape_unprintable
 from .result import Alert, Cell, CommandError
 
 MAX_RESULT_BYTES = 1 << 20
 """Most bytes of rows in one result, because a call between nodes is one message."""
 
 
+ASKED_BY = "asked by"
+"""Name of one more argument: the node that asks. No command has an argument with a space in its name."""
+
+
 class RemoteCommand(msgspec.Struct, array_like=True):
-    """A command for another node: arguments and flags as in `Call`."""
+    """A command for another node: arguments and flags as in `Call`, and `ASKED_BY`."""
 
     command: str
     arguments: dict[str, Any]
@@ -66,7 +72,7 @@ async def run_on_all_nodes(context: Context, command: str, handler: LocalHandler
     cluster = context.cluster
     if cluster is None:
         return total
-    request = msgspec.msgpack.encode(RemoteCommand(command, call.arguments, call.flags))
+    request = _request(cluster.name, command, call)
     asked = [row for row in cluster.rows() if row.node != cluster.name]
 
     async def ask(node: str) -> NodeResult | str:
@@ -95,8 +101,7 @@ async def run_on(context: Context, node: str, command: str, handler: LocalHandle
     if cluster is None or node == cluster.name:
         return await handler(context, call)
     try:
-        request = msgspec.msgpack.encode(RemoteCommand(command, call.arguments, call.flags))
-        return _result_decoder.decode(await cluster.ask(node, request))
+        return _result_decoder.decode(await cluster.ask(node, _request(cluster.name, command, call)))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CommandError(f"the answer of {node} cannot be read: {error}") from None
 
@@ -112,7 +117,8 @@ def answer_peers(context: Context, commands: Mapping[str, LocalHandler]) -> None
         handler = commands.get(command.command)
         if handler is None:
             raise CallFailed(f"{command.command} is unknown to this node")
-        context.server.log("info", f"vmq-admin {command.command}, from another node of the cluster")
+        asking = command.arguments.pop(ASKED_BY, "another node of the cluster")
+        context.server.log("info", escape_unprintable(f"vmq-admin {_written(command)}, asked by {asking}"))
         try:
             return msgspec.msgpack.encode(await handler(context, Call(command.arguments, command.flags, [])))
         except (CommandError, ClusterError, TimeoutError) as error:
@@ -120,3 +126,14 @@ def answer_peers(context: Context, commands: Mapping[str, LocalHandler]) -> None
 
     if context.cluster is not None:
         context.cluster.operate = operate
+
+
+def _request(me: str, command: str, call: Call) -> bytes:
+    return msgspec.msgpack.encode(RemoteCommand(command, {**call.arguments, ASKED_BY: me}, call.flags))
+
+
+def _written(command: RemoteCommand) -> str:
+    """The command line, with secrets hidden."""
+    named = [f"{name}={'(hidden)' if is_secret(name) else value}" for name, value in command.arguments.items()]
+    flags = [f"--{name}" if value is None else f"--{name}={value}" for name, value in command.flags]
+    return " ".join([command.command, *named, *flags])

@@ -32,10 +32,9 @@ _ORDINARY = frozenset(
         "server_shutting_down",
         "gateway_stopped",
         "keep_alive_timeout",
-        "administrative_action",
     }
 )
-"""Ends of connections that clients or operators wanted, that the network made, or that have a line of their own."""
+"""Ends of connections that clients wanted, that the network made, or that have a line of their own."""
 
 _LEFT_OUT = frozenset({"begin_ms", "detected_ms", "healed_ms", "known_seq", "mid", "level", "slots"})
 """Fields of events that people cannot read, or that mean something else in a line; the event log has them."""
@@ -62,6 +61,12 @@ def _dropped(row: Row) -> str:
     if row["reason"] == "unhandled":
         return "a QoS 0 message for a session that cannot have it now is dropped"
     return "a message for a session is dropped"
+
+
+def _closed(row: Row) -> str:
+    if row["reason"] == "administrative_action":
+        return "connection of a client ended: an operator has closed it"
+    return "connection of a client ended"
 
 
 def _denied(row: Row) -> str:
@@ -145,9 +150,7 @@ LINES: dict[str, _Kind] = {
     "node.start": _at("notice", "the node starts"),
     "node.loaded": _at("notice", "the node knows all subscriptions and sessions of its disk"),
     "conn.open": _at("debug", "client connected"),
-    "conn.close": _Kind(
-        lambda row: "debug" if row["reason"] in _ORDINARY else "info", lambda row: "connection of a client ended"
-    ),
+    "conn.close": _Kind(lambda row: "debug" if row["reason"] in _ORDINARY else "info", _closed),
     "conn.pause": _at(
         "warning", "a client is not read: its packets wait for answers, as other nodes or the disk do not take them"
     ),

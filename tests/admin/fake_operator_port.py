@@ -124,6 +124,7 @@ class FakeOperatorPort:
         self.operate: Any = None
         self.answers: dict[str, bytes] = {}
         """Name of a node -> its result of `ask`."""
+        self.requests: list[bytes] = []
         self.slow = ""
         """The error of `spread`; empty for none."""
         self.asked: list[tuple[Any, ...]] = []
@@ -180,6 +181,7 @@ class FakeOperatorPort:
 
     async def ask(self, node: str, request: bytes) -> bytes:
         self.asked.append(("ask", node))
+        self.requests.append(request)
         if node not in self.answers:
             raise ClusterError("nobody answers")
         return self.answers[node]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from strogoff.admin import fan_out
+from strogoff.admin.commands import session
 from strogoff.admin.commands.cluster import TIMEOUT_S
-from strogoff.admin.fan_out import NodeResult
+from strogoff.admin.fan_out import ASKED_BY, NodeResult, RemoteCommand, answer_peers
 from strogoff.admin.result import Alert, Table, Text
 from tests.admin.cluster_harness import ClusterHarness, running_cluster
 from tests.admin.fake_operator_port import FakeOperatorPort
@@ -115,6 +116,30 @@ def test_results_of_other_nodes_are_merged_and_bounded(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
+def test_a_command_of_another_node_is_logged_with_what_it_is_about(tmp_path: Path) -> None:
+    """Whoever asks why a client was disconnected finds the client, and the node at which the operator was."""
+
+    async def test(harness: ServerHarness) -> None:
+        await harness.client("pump-8")
+        harness.server.cluster = port = cast(Any, FakeOperatorPort())
+        answer_peers(harness.context, session.LOCAL_HANDLERS)
+        asked = RemoteCommand(
+            "session disconnect", {"client-id": "pump-8", ASKED_BY: "b@10.0.0.2"}, [("cleanup", None)]
+        )
+        await port.operate(msgspec.msgpack.encode(asked))
+        said = "info vmq-admin session disconnect client-id=pump-8 --cleanup, asked by b@10.0.0.2"
+        assert said in harness.lines
+        asked = RemoteCommand("session show", {"password": "x"}, [("limit", 1)])  # of a node that does not name itself
+        await port.operate(msgspec.msgpack.encode(asked))
+        said = "info vmq-admin session show password=(hidden) --limit=1, asked by another node of the cluster"
+        assert said in harness.lines
+        port.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult())
+        await harness.admin("session", "show", "--client_id")
+        assert msgspec.msgpack.decode(port.requests[-1])[1] == {ASKED_BY: port.name}
+
+    run_with_server(tmp_path, test)
+
+
 def test_an_answer_has_a_bound(tmp_path: Path) -> None:
     """The answer of one node fits into one message between nodes."""
 
@@ -122,8 +147,6 @@ def test_an_answer_has_a_bound(tmp_path: Path) -> None:
         for number in range(3):
             await harness.client(f"client-{number}")
         before, elsewhere_bytes = fan_out.MAX_RESULT_BYTES, 20
-        from strogoff.admin.commands import session
-
         session.MAX_RESULT_BYTES = elsewhere_bytes  # type: ignore[attr-defined]
         try:
             answer = await harness.admin("session", "show", "--client_id", "--format=json")

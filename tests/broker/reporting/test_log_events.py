@@ -45,6 +45,7 @@ def test_fields_have_the_names_of_the_log_and_the_header_is_left_out() -> None:
         (row("conn.close", client="c", reason="disconnect"), "debug", ""),
         (row("conn.close", client="c", reason="gateway_stopped"), "debug", ""),
         (row("conn.close", client="c", reason="gateway_lost"), "info", ""),
+        (row("conn.close", client="c", reason="administrative_action"), "info", "ended: an operator has closed it"),
         (row("conn.close", client="c", reason="protocol_error", detail="bad flags"), "info", 'detail="bad flags"'),
         (row("mem.view", view=3, nodes=["n1", "n2"], missing=["n3"]), "warning", "missing=n3"),
         (row("mem.view", view=3, nodes=["n1", "n2"], missing=[]), "notice", "all members serve"),
