@@ -63,6 +63,14 @@ def _dropped(row: Row) -> str:
     return "a message for a session is dropped"
 
 
+def _not_connected(row: Row) -> str:
+    if row["reason"] != "plugin_chain_exhausted":
+        return "CONNECT refused"
+    if row.get("username") is None:
+        return "CONNECT refused: no user name, no plugin that lets it in without one, and allow_anonymous = off"
+    return "CONNECT refused: no plugin knows this user"
+
+
 def _closed(row: Row) -> str:
     if row["reason"] == "administrative_action":
         return "connection of a client ended: an operator has closed it"
@@ -154,7 +162,7 @@ LINES: dict[str, _Kind] = {
     "conn.pause": _at(
         "warning", "a client is not read: its packets wait for answers, as other nodes or the disk do not take them"
     ),
-    "conn.refuse": _at("warning", "CONNECT refused"),
+    "conn.refuse": _at("warning", _not_connected),
     "sess.create": _at("debug", "session begun"),
     "sess.end": _at("debug", "session ended"),
     "sess.takeover.start": _at(

@@ -96,7 +96,8 @@ def test_a_known_user_is_let_in_and_others_are_not(
 
     def refused(user: str, reason: str) -> bool:
         return any(
-            f"CONNECT refused client_id={name} peer=127.0.0.1:" in line
+            "CONNECT refused" in line
+            and f"client_id={name} peer=127.0.0.1:" in line
             and f"user={user} " in line
             and f"reason={reason}" in line
             for line in log.read_text().splitlines()

@@ -44,6 +44,17 @@ def test_fields_have_the_names_of_the_log_and_the_header_is_left_out() -> None:
         (row("store.state", state="serving"), "warning", "message store: serving again"),
         (row("conn.close", client="c", reason="disconnect"), "debug", ""),
         (row("conn.close", client="c", reason="gateway_stopped"), "debug", ""),
+        (row("conn.refuse", client="c", username="bob", reason="invalid_credentials"), "warning", "CONNECT refused c"),
+        (
+            row("conn.refuse", client="c", username="bob", reason="plugin_chain_exhausted"),
+            "warning",
+            "CONNECT refused: no plugin knows this user client_id=c user=bob",
+        ),
+        (
+            row("conn.refuse", client="c", reason="plugin_chain_exhausted"),
+            "warning",
+            "CONNECT refused: no user name, no plugin that lets it in without one, and allow_anonymous = off",
+        ),
         (row("conn.close", client="c", reason="gateway_lost"), "info", ""),
         (row("conn.close", client="c", reason="administrative_action"), "info", "ended: an operator has closed it"),
         (row("conn.close", client="c", reason="protocol_error", detail="bad flags"), "info", 'detail="bad flags"'),
