@@ -131,7 +131,12 @@ COMMANDS = (
         "cluster join",
         "Make this node a member of the cluster of another node.",
         _join,
-        arguments=(Argument("discovery-node", "any node of that cluster"),),
+        arguments=(
+            Argument(
+                "discovery-node",
+                "any node of that cluster: HOST:PORT or NAME@HOST:PORT of its listener.vmq; without PORT 44053",
+            ),
+        ),
         flags=(
             Flag("merge", "join although this node has retained messages or clean sessions"),
             Flag("replace", "replace the member with this node's name, which has lost its disk; its sessions are lost"),

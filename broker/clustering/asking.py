@@ -16,6 +16,11 @@ CALL_S = 12.0
 REDIRECTS = 5
 
 
+def not_asked(address: str, problem: str) -> str:
+    """Why the node at this address was not asked to let this node join: a wrong address has no effect."""
+    return f"{problem}. {address} must be HOST:PORT of listener.vmq at a node of the cluster. Nothing was changed"
+
+
 async def ask_leader(transport: Transport, address: str, method: str, request: bytes) -> CallAnswer:
     """Return the leader's answer, which may name a problem. It is `undecided`, too, if a former leader on the way has
     proposed a join. Raises `ClusterError` if the leader is not found."""

@@ -34,7 +34,7 @@ from ..discovery.source import Announcement
 from ..options import promised
 from ..shared_config import SharedConfig
 from .adapter import CLUSTER_SPACES, ClusterAdapter
-from .asking import CALL_S, ask_leader, until
+from .asking import CALL_S, ask_leader, not_asked, until
 from .config_calls import VALUES, answer_values, ask_values, spread
 from .discovery import Discovery
 from .leaving import DEPART, PASS_ON_S, SOON_S, Leaving, passed_on
@@ -541,7 +541,7 @@ class ClusterRuntime:
         try:
             who = decode_who(await self._transport.call(address, WHO, self.name.encode(), CALL_S))
         except (CallFailed, MalformedCall) as error:
-            raise ClusterError(f"{address}: {error}") from None  # a wrong address has no effect
+            raise ClusterError(not_asked(address, str(error))) from None
         earlier, noted = self._unknown.ask(address, who.cluster_id), False
         try:
             noted = await self._is_noted(NOTE_S)

@@ -66,6 +66,9 @@ _NO_DATA = 1000
 _REFUSALS = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 """Codes of a node that takes this one for a stranger: because of its cookie, or of its certificate."""
 
+_NO_PEER = ("closed", "reset", "HTTP", "SETTINGS")
+"""One of them is in what gRPC says of a port that does not speak gRPC, such as one for MQTT, HTTP or TLS."""
+
 _QUOTED = 200
 """Limit of characters of an unproven peer's text in a log line."""
 
@@ -244,12 +247,18 @@ class GrpcTransport:
                 "cluster.peer_fingerprints and the crlfile of listener.vmqs there"
             )
         said = error.details.encode("unicode_escape").decode()[:_QUOTED]
-        text = f"{error.code.name}: {said}" if said else f"{address} closed the stream: {error.code.name}"
-        if error.code is grpc.StatusCode.UNAVAILABLE and self._tls is not None:
-            text += f" (the connection to {address} uses TLS with certificates on both sides: listener.vmqs)"
-        elif error.code is grpc.StatusCode.UNAVAILABLE and ("closed" in text or "reset" in text or "HTTP" in text):
-            text += f" (does {address} want TLS and a client certificate, listener.vmqs?)"
-        return text
+        if error.code is not grpc.StatusCode.UNAVAILABLE:
+            return f"{error.code.name}: {said}" if said else f"{address} closed the stream: {error.code.name}"
+        if "connection refused" in error.details.lower():
+            return f"nobody answers at {address} (connection refused)"
+        if self._tls is not None:
+            return f"{said} (the connection to {address} uses TLS with certificates on both sides: listener.vmqs)"
+        if any(word in error.details for word in _NO_PEER):
+            return (
+                f"{address} does not speak the protocol between nodes, or has closed the connection. Is it the port of "
+                f"listener.vmq? If it is that of listener.vmqs, this node needs listener.vmqs, too ({said})"
+            )
+        return f"nobody answers at {address}: {said}"
 
     async def call(self, address: str, method: str, request: bytes, timeout_s: float) -> bytes:
         """Implements `Transport.call`."""

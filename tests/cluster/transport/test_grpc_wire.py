@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from strogoff.cluster.transport.grpc_wire import GrpcTransport
-from strogoff.cluster.transport.wire import NOTICE_S
+from strogoff.cluster.transport.wire import NOTICE_S, CallFailed
 
 from .relay import Relay
 from .wire_server import Recorder, WireServer
@@ -125,6 +125,33 @@ def test_a_dial_into_silence_ends() -> None:
 
     (reason,) = asyncio.run(main())
     assert "0.4 s" in reason or "UNAVAILABLE" in reason
+
+
+def test_an_address_that_is_not_one_of_a_node() -> None:
+    """Nobody is there; or a server that closes the connection, as for MQTT, or answers with HTTP/1."""
+
+    async def asked(answer: bytes | None) -> str:
+        async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            writer.write(answer or b"")
+            writer.close()
+
+        other = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        address = f"127.0.0.1:{other.sockets[0].getsockname()[1]}"
+        if answer is None:
+            other.close()
+            await other.wait_closed()
+        async with transport() as here:
+            with pytest.raises(CallFailed) as caught:
+                await here.call(address, "who", b"", 5)
+        other.close()
+        return str(caught.value).replace(address, "HOST:PORT")
+
+    assert asyncio.run(asked(None)) == "nobody answers at HOST:PORT (connection refused)"
+    for answer in (b"", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"):
+        said = asyncio.run(asked(answer))
+        assert said.startswith("HOST:PORT does not speak the protocol between nodes"), said
+        assert "Is it the port of listener.vmq?" in said
 
 
 def test_several_loops_in_one_process() -> None:
