@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .result import CommandError, Part
+from .vernemq_commands import instead_of
 
 if TYPE_CHECKING:
     from .context import Context
@@ -127,6 +128,8 @@ def overview(commands: Iterable[Command]) -> str:
 
 def find(commands: Sequence[Command], words: Sequence[str]) -> tuple[Command, list[str]]:
     """The command that the words begin with, and the other words. Raises `CommandError`."""
+    if instead := instead_of([word for word in words if not word.startswith("-") and "=" not in word]):
+        raise CommandError(instead)
     named = {tuple(command.name.split()): command for command in commands}
     for length in range(min(3, len(words)), 0, -1):
         command = named.get(tuple(words[:length]))
@@ -172,6 +175,8 @@ def _key(command: Command, call: Call, word: str) -> None:
     name, _, text = word.partition("=")
     key = next((key for key in command.arguments if key.name == name), None)
     if key is None:
+        if any(name == flag.name and flag.value for flag in command.flags):
+            raise CommandError(f"{command.name} has no argument {name}=. Did you mean --{name}={text}?")
         raise CommandError(f"{command.name} has no argument {name}=.\n{command.explain()}")
     if name in call.arguments:
         raise CommandError(f"{name}= is given twice.")

@@ -106,9 +106,13 @@ def _follow(arguments: argparse.Namespace) -> int:
     if arguments.watch:
         _watch(tail, life, printer)
     elif not printer.rows:
-        what = f"message {arguments.mid}" if arguments.mid is not None else f"client {arguments.client}"
         skipped = f"; {tail.skipped} files of other hours were not read" if tail.skipped else ""
-        raise Trouble(f"{arguments.logdir} has no row of {what}{skipped}. Is it of level message?")
+        if arguments.mid is not None:
+            raise Trouble(f"{arguments.logdir} has no row of message {arguments.mid}{skipped}. Is it of level message?")
+        raise Trouble(
+            f"{arguments.logdir} has no row of client {arguments.client}{skipped}. The node that served the client has "
+            "its rows: give a folder with the event logs of all nodes"
+        )
     printer.end(life.became(), tail.damaged)
     return 0
 

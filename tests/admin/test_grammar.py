@@ -49,6 +49,7 @@ def test_the_longest_command_name_is_used() -> None:
         (["sesion", "show", "a=b"], "Unknown command: sesion show. Did you mean session show?"),
         (["quux"], "Unknown command: quux. `vmq-admin --help` lists all commands."),
         (["--flag"], "No command is given."),
+        (["trace", "client"], "Strogoff does not have VerneMQ's command trace. Instead: "),
     ],
 )
 def test_an_unknown_command(words: list[str], said: str) -> None:
@@ -88,7 +89,8 @@ def test_positional_arguments() -> None:
         ([], "client-id=... and port=... must be given."),
         (["port=1"], "client-id=... must be given."),
         ([*GOOD, "port=2"], "port= is given twice."),
-        ([*GOOD, "x=2"], "session kick has no argument x=."),
+        ([*GOOD, "x=2"], "session kick has no argument x=.\nUsage: "),
+        ([*GOOD, "user=reader"], "session kick has no argument user=. Did you mean --user=reader?"),
         (["port=-1"], "port=: '-1' is invalid: expected a whole number, 0 or more."),
         ([*GOOD, "x"], "x is not expected here."),
         ([*GOOD, "--cleanpu"], "session kick has no flag --cleanpu. Did you mean --cleanup?"),

@@ -100,7 +100,8 @@ def test_a_part_of_the_time(log: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_errors_say_what_to_do(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     here = str(log)
     assert "has no row of message n1/1/1. Is it of level message?" in trouble(capsys, here, "--mid", "n1/1/1")
-    assert "has no row of client nobody" in trouble(capsys, here, "--client", "nobody")
+    nobody = trouble(capsys, here, "--client", "nobody")
+    assert "has no row of client nobody. The node that served the client has its rows: give a folder with" in nobody
     for wrong in ("n1", "n1/x/2", "/1/2", "n1/0/2", "n1/1/-2"):
         assert "give NODE/BOOT/COUNTER, such as n1@10.0.0.1/3/17" in trouble(capsys, here, "--mid", wrong)
     assert "--since soon: give a time such as" in trouble(capsys, here, "--client", "c", "--since", "soon")
