@@ -14,14 +14,14 @@ _INSTEAD = {
     "node upgrade": "install the new version and start the node again (docs/operations.md, Upgrade)",
     "session disconnect batch": "`vmq-admin session show --client_id --node --limit=N`, then `vmq-admin session "
     "disconnect clients client-ids=A,B`",
-    "session reauthorize": "`vmq-admin session disconnect client-id=ID`: the client is asked again when it returns, and "
-    "its subscriptions when it subscribes",
+    "session reauthorize": "`vmq-admin session disconnect client-id=ID`: plugins decide about the client again when it "
+    "connects, and about its subscriptions when it subscribes",
     "plugin enable": "name the plugin in vernemq.conf, and start the node again (docs/plugins.md)",
     "plugin disable": "take the plugin out of vernemq.conf, and start the node again (docs/plugins.md)",
     "trace": "`strogoff analytics follow DIR --client ID --watch` shows what a client does: DIR is the event log "
     "(eventlog.dir) of the node that serves it, or a folder with those of all nodes. It shows messages with "
     "eventlog.level = message: `vmq-admin set eventlog.level=message`",
-    "tls show": "the metric certificate_expiry_seconds: `vmq-admin metrics show`; files: `vmq-admin listener show --tls`",
+    "tls show": "`vmq-admin listener show --tls`, and the metric certificate_expiry_seconds",
     "tls check": "the metric certificate_expiry_seconds: `vmq-admin metrics show`",
     "tls clear-pem-cache": "`vmq-admin listener stop` and `listener restart` read the files again",
     "log": "set log.console.level in vernemq.conf, and start the node again",

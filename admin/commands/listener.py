@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ...broker.clustering.settings import for_nodes
 from ...broker.listeners.listener import ListenerRow
 from ...broker.listeners.sockets import ListenError
 from ...broker.plugins.hooks import PluginError
+from ...cluster.membership.discovery import parse_address
 from ...configs import ConfigError, ListenerSettings, Settings, load
 from ..context import Context
 from ..grammar import Argument, Call, Command, Flag, number
@@ -67,7 +69,19 @@ async def _show(context: Context, call: Call) -> list[Part]:
         settings = _settings_of(context, row)
         more = [_shown(getattr(settings, field)) for field in extra.values()]
         table.rows.append((*(_basic(row, name) for name in _BASIC), *more))
+    for place, settings in enumerate(for_nodes(context.server.settings)):
+        more = [_shown(getattr(settings, field)) for field in extra.values()]
+        table.rows.append((*_between_nodes(context, settings, place == 0), *more))
     return [table]
+
+
+def _between_nodes(context: Context, settings: ListenerSettings, used: bool) -> tuple[Cell, ...]:
+    """The basic cells of a listener for other nodes. Its connections are not counted."""
+    port, cluster = settings.port, context.cluster
+    if used and cluster is not None and not port:  # any free port: the other nodes know which one
+        port = next((parse_address(row.address)[1] for row in cluster.rows() if row.node == cluster.name), 0)
+    status = "running" if used else "not used"
+    return (settings.type, status, settings.host, port, settings.mountpoint, "infinity", None, None)
 
 
 def _settings_of(context: Context, row: ListenerRow) -> ListenerSettings:

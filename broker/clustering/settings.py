@@ -43,16 +43,15 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
     left, if other machines can reach a `vmq` while the cookie is the default, or if a source of discovery lacks
     something.
     """
-    candidates = sorted([each for each in settings.listeners() if each.type in ("vmq", "vmqs")], key=_secure_first)
+    candidates = for_nodes(settings)
     if not candidates:
         return None
     problems = [problem for each in candidates if (problem := _problem(each))]
-    usable = [each for each in candidates if not _problem(each)]
-    if not usable:
-        raise TransportError(problems[0])
+    listener = candidates[0]
+    if _problem(listener):
+        raise TransportError(_problem(listener))
     for problem in problems:
-        log("warning", f"{problem}; listener.{usable[0].type}.{usable[0].name} is used")
-    listener = usable[0]
+        log("warning", f"{problem}; listener.{listener.type}.{listener.name} is used")
     _keep_strangers_out(listener, settings, log)
     tls = None
     if listener.type == "vmqs":
@@ -84,6 +83,12 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
         str(settings["distributed_cookie"]),
         int(settings["cluster.data_port"]),
     )
+
+
+def for_nodes(settings: Settings) -> list[ListenerSettings]:
+    """The configured listeners for other nodes. The first one is used."""
+    found = sorted([each for each in settings.listeners() if each.type in ("vmq", "vmqs")], key=_secure_first)
+    return sorted(found, key=lambda each: bool(_problem(each)))
 
 
 def _keep_strangers_out(listener: ListenerSettings, settings: Settings, log: Callable[[str, str], None]) -> None:

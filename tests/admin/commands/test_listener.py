@@ -42,6 +42,31 @@ def test_show(tmp_path: Path) -> None:
     )
 
 
+def test_show_has_the_listeners_for_other_nodes(tmp_path: Path) -> None:
+    """`vmqs` has priority, but not without certificates."""
+
+    async def test(harness: ServerHarness) -> None:
+        assert harness.server.cluster is not None
+        port = int(harness.server.cluster.rows()[0].address.rpartition(":")[2])
+        rows = (await harness.good("listener", "show", "--tls", "--format=json")).table[1:]
+        assert [(row["type"], row["status"], row["address"], row["port"]) for row in rows] == [
+            ("vmq", "running", "127.0.0.1", port),
+            ("vmqs", "not used", "127.0.0.1", 0),
+        ]
+        assert rows[0]["active_conns"] is None and rows[0]["max_conns"] == "infinity" and rows[0]["certfile"] == ""
+
+    certificate = trustme.CA().issue_cert("127.0.0.1")
+    certificate.private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
+    run_with_server(
+        tmp_path,
+        test,
+        listener__vmq__default="127.0.0.1:0",
+        listener__vmqs__default="127.0.0.1:0",
+        listener__vmqs__default__certfile=str(tmp_path / "both.pem"),
+        listener__vmqs__default__keyfile=str(tmp_path / "both.pem"),
+    )
+
+
 @both_loops
 def test_stop_keeps_connections_unless_they_are_to_be_killed(tmp_path: Path, loop: str) -> None:
     async def test(harness: ServerHarness) -> None:
