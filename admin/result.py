@@ -33,5 +33,10 @@ Part = Text | Alert | Table
 DONE = Text("Done")
 
 
+def sentence(text: str) -> str:
+    """The text with a mark at its end."""
+    return text if text.endswith(("?", ".")) else f"{text}."
+
+
 class CommandError(Exception):
     """The node refuses a command. The text is for the operator."""

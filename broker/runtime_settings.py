@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..configs import Key, Settings, schema
 from ..configs.checks import LEVEL, MIN_IN_SYNC, PATIENCE, from_or_to_off, too_few_copies, too_impatient
-from ..configs.schema import ACTIVE
+from ..configs.schema import ACTIVE, LATER, NONE
 from ..configs.settings import is_secret
 from ..configs.values import Value, WrongValueError
 from ..storage.keys import after
@@ -29,6 +29,11 @@ EVERYWHERE = ""
 _PREFIX = b"nset."
 _COPY = b"nsetcopy."
 _END = b"\0"
+_WITHOUT_EFFECT = {
+    NONE: "has no effect in Strogoff, also in vernemq.conf: see `vmq-admin describe`",
+    LATER: "has no effect in this version, also in vernemq.conf",
+}
+"""Effect of a key -> why it cannot be changed."""
 
 
 class SetError(ValueError):
@@ -223,9 +228,11 @@ class RuntimeSettings:
         return (node, key) if end else (self._node, node)
 
     def _parsed(self, name: str, text: str) -> Value:
-        key = schema().keys.get(name)
+        key = schema().find(name)
         if key is None:
             raise _unknown(name)
+        if key.effect != ACTIVE:
+            raise SetError(f"{name}: {_WITHOUT_EFFECT[key.effect]}")
         if not self.changeable(key):
             raise SetError(f"{name}: cannot be changed at run time; set it in vernemq.conf and restart the node")
         try:
@@ -283,7 +290,7 @@ class RuntimeSettings:
 
 def _unknown(name: str) -> SetError:
     near = schema().nearest(name)
-    return SetError(f"{name}: unknown key{f', did you mean {near}?' if near else ''}")
+    return SetError(f"{name}: unknown key{f'; did you mean {near}?' if near else ''}")
 
 
 def _copy_of(node: str, key: str) -> bytes:

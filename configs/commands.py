@@ -52,6 +52,8 @@ def _summary(settings: Settings) -> list[str]:
     lines = [f"listener {each.type} {each.name} at {each.address}" for each in settings.listeners()]
     lines += [f"warning: {notice}" for notice in settings.notices]
     for key, value in settings.changed().items():
-        if settings.explicit(key) is not None and not key.startswith("listener."):
-            lines.append(f"{key} = {'(hidden)' if is_secret(key) else value} from {settings.source(key)}")
+        setting = settings.explicit(key)
+        if setting is not None and not key.startswith("listener."):
+            written = value if isinstance(value, str) else setting.line.text
+            lines.append(f"{key} = {'(hidden)' if is_secret(key) else written} from {settings.source(key)}")
     return lines

@@ -41,6 +41,7 @@ def load(path: Path | None, environ: Mapping[str, str] = {}, overrides: Mapping[
     lines, stopped, warnings = without_removed(lines, known)
     explicit, wrong = _Values(known, lines).parse()
     _aliases(known, explicit, warnings)
+    warnings += _months(explicit)
     settings = Settings(known, explicit, [*notices, *repeated, *wanted.warnings, *warnings])
     for listener in unopened(settings):
         settings.notices.append(f"{listener} has options but no address, so it is not opened")
@@ -107,9 +108,19 @@ def _repeated(lines: list[Line]) -> list[str]:
     for line in lines:
         before = last.get(line.key)
         if before is not None:
-            warnings.append(f"{line.place}: {line.key} is set again; {before.place} does not count")
+            warnings.append(f"{line.place}: {line.key} is set again: this line counts, {before.place} does not")
         last[line.key] = line
     return warnings
+
+
+def _months(explicit: dict[str, Setting]) -> list[str]:
+    """Warnings for ages in m: whoever means minutes gets months."""
+    return [
+        f"{setting.line.place}: {name} = {setting.line.text}: m is a month of 4 weeks, so this is "
+        f"{setting.value // 86400} days; minutes have to be written as seconds"
+        for name, setting in explicit.items()
+        if setting.key.type == "lifetime" and setting.value is not None and setting.line.text.endswith("m")
+    ]
 
 
 def _aliases(known: Schema, explicit: dict[str, Setting], warnings: list[str]) -> None:

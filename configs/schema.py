@@ -6,6 +6,7 @@ The user chooses segments that are written `$name`. `find` prefers the most lite
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from .values import Value, expected_text, parse_value
+from .values import Value, WrongValueError, expected_text, parse_value
 
 KEYS = Path(__file__).parent / "keys"
 TABLES = ("broker", "storage", "strogoff", "cluster", "plugins", "bridges", "databases", "operations", "erlang")
@@ -24,6 +25,9 @@ TEXTS, LISTS = ("string", "file", "directory"), ("hosts", "clients", "filters")
 """Types of values that may be empty."""
 ACTIVE, NONE, LATER = "active", "none", "later"
 """Effects: the key works; it has no meaning in this broker; this version lacks the feature."""
+
+_UNIT = re.compile(r"(?:Most )?(Seconds|Milliseconds|Bytes)\b|[^.;]*, in (bytes)\b", re.IGNORECASE)
+"""The beginning of the meaning of a key that is a time or a size."""
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -57,7 +61,28 @@ class Key(msgspec.Struct, frozen=True):
                 return ()
             if self.type in TEXTS:
                 text = ""
-        return parse_value(self.type, self.allowed, text)
+        try:
+            return parse_value(self.type, self.allowed, text)
+        except WrongValueError as error:
+            if not self.unit:
+                raise
+            raise WrongValueError(f"{error.expected} ({self.unit})", self._in_unit(text) or error.suggestion) from None
+
+    @property
+    def unit(self) -> str:
+        """What a number counts, if it is a time or a size: seconds, milliseconds or bytes; else ""."""
+        found = _UNIT.match(self.meaning) if self.type == "integer" else None
+        return next((each.lower() for each in found.groups() if each), "") if found is not None else ""
+
+    def _in_unit(self, text: str) -> str:
+        """The number that a text with a unit stands for, such as 20 for 20s; "" if it is no value of this key."""
+        try:
+            amount = parse_value("bytesize" if self.unit == "bytes" else "duration", "", text)
+            number = f"{amount * 1000 if self.unit == 'milliseconds' else amount:.15g}"
+            parse_value(self.type, self.allowed, number)
+        except WrongValueError:
+            return ""
+        return number
 
     def default_value(self) -> Value:
         """The default, without substitutions; None if there is none."""

@@ -12,7 +12,7 @@ from ...configs import schema
 from ...configs.reference import EFFECTS
 from ..context import Context
 from ..grammar import Call, Command, Flag
-from ..result import Alert, Cell, CommandError, Part, Table, Text
+from ..result import Alert, Cell, CommandError, Part, Table, Text, sentence
 
 
 def _known(name: str) -> ConfigKey:
@@ -100,7 +100,7 @@ async def _set(context: Context, call: Call) -> list[Part]:
             runtime.set(name, text, goal)
             context.server.log("notice", f"vmq-admin: {name} = {text}{_scope(context, goal)}, until `config reset`")
     except SetError as error:
-        raise CommandError(f"{error}. Nothing was changed.") from None
+        raise CommandError(f"{sentence(str(error))} Nothing was changed.") from None
     await context.replicated()
     return [
         *(Text(f"{name} = {text}") for name, text in wanted),

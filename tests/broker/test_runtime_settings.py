@@ -48,13 +48,16 @@ def test_a_change_is_in_force_at_once_and_after_a_restart_until_it_is_reset() ->
 @pytest.mark.parametrize(
     ("key", "text", "said"),
     [
-        ("max_inflight_mesages", "7", "unknown key, did you mean max_inflight_messages?"),
+        ("max_inflight_mesages", "7", "unknown key; did you mean max_inflight_messages?"),
         ("max_inflight_messages", "many", "expected an integer from 0 to 65535, found 'many'"),
         ("allow_anonymous", "yes", "expected on or off, found 'yes'; did you mean on?"),
         ("allow_anonymous", "", "expected on or off, found ''"),
         ("nodename", "a@b", "cannot be changed at run time"),
-        ("graphite_enabled", "on", "cannot be changed at run time"),
-        ("coordinate_registrations", "on", "cannot be changed at run time"),
+        ("graphite_enabled", "on", "has no effect in this version, also in vernemq.conf"),
+        ("coordinate_registrations", "on", "has no effect in Strogoff, also in vernemq.conf"),
+        ("queue_deliver_mode", "balance", "has no effect in Strogoff, also in vernemq.conf"),
+        ("listener.tcp.default", "127.0.0.1:1", "cannot be changed at run time; set it in vernemq.conf"),
+        ("retry_interval", "20s", "an integer, 1 or more (seconds), found '20s'; did you mean 20?"),
         ("queue_min_in_sync", "2", "slots get no more copies than queue_replicas = 1"),
         ("queue_follower_patience", "199", "a node does not notice that shorter commits are slow"),
         ("vmq_acl.acl_file", "/x", "cannot be changed at run time"),
@@ -208,7 +211,7 @@ def test_values_in_force() -> None:
     assert (changes.in_force(LIMIT), changes.configured("distributed_cookie")) == ("5", "(hidden)")
     changes.set(LIMIT, "7")
     assert (changes.in_force(LIMIT), changes.configured(LIMIT)) == ("7", "5")
-    with pytest.raises(SetError, match="unknown key, did you mean max_inflight_messages"):
+    with pytest.raises(SetError, match="unknown key; did you mean max_inflight_messages"):
         changes.in_force("max_inflight_mesages")
 
 

@@ -24,7 +24,7 @@ def test_check_prints_the_settings_of_a_file_without_secrets(tmp_path: Path) -> 
         "listener tcp a at 127.0.0.1:1",
         f"warning: {path}:3: graphite_enabled is not implemented in this version and does nothing",
         f"queue_type = lifo from {path}:2",
-        f"graphite_enabled = True from {path}:3",
+        f"graphite_enabled = on from {path}:3",
         f"distributed_cookie = (hidden) from {path}:4",
     ]
 

@@ -67,7 +67,16 @@ def test_later_lines_win_and_both_are_named(conf: Conf, tmp_path: Path) -> None:
     assert loaded["retry_interval"] == 6
     assert loaded.source("retry_interval") == f"{tmp_path}/vernemq.conf:3"
     at = f"{tmp_path}/vernemq.conf"
-    assert loaded.notices == [f"{at}:3: retry_interval is set again; {at}:1 does not count"]
+    assert loaded.notices == [f"{at}:3: retry_interval is set again: this line counts, {at}:1 does not"]
+
+
+def test_an_age_in_months_has_a_notice(conf: Conf, tmp_path: Path) -> None:
+    """As in VerneMQ, m is a month there. In other keys it is a minute."""
+    loaded = conf("persistent_client_expiration = 30m\nmax_last_will_delay = client\n")
+    assert loaded.notices == [
+        f"{tmp_path}/vernemq.conf:1: persistent_client_expiration = 30m: m is a month of 4 weeks, so this is 840 days; "
+        "minutes have to be written as seconds"
+    ]
 
 
 def test_unreadable_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from strogoff.configs.schema import ACTIVE, LATER, NONE, schema
+from strogoff.configs.values import WrongValueError
 
 VERNEMQ = [line.split("\t") for line in (Path(__file__).parent / "vernemq_keys.tsv").read_text().splitlines()]
 
@@ -90,3 +93,26 @@ def test_the_nearest_key_keeps_the_users_own_segments() -> None:
 def test_a_misspelt_option_is_distinguished_from_a_listener_name() -> None:
     assert schema().nearest_option("listener.tcp.max_conections") == "listener.tcp.max_connections"
     assert schema().nearest_option("listener.tcp.default") == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected", "suggestion"),
+    [
+        ("retry_interval", "20s", "an integer, 1 or more (seconds)", "20"),
+        ("retry_interval", "2m", "an integer, 1 or more (seconds)", "120"),
+        ("retry_interval", "0s", "an integer, 1 or more (seconds)", ""),
+        ("retry_interval", "soon", "an integer, 1 or more (seconds)", ""),
+        ("max_message_size", "10MB", "an integer from 0 to 268435455 (bytes)", "10485760"),
+        ("max_message_size", "10GB", "an integer from 0 to 268435455 (bytes)", ""),
+        ("systree_interval", "20s", "an integer, 0 or more (milliseconds)", "20000"),
+        ("systree_interval", "50ms", "an integer, 0 or more (milliseconds)", "50"),
+        ("vmq_acl.acl_reload_interval", "500ms", "an integer, 0 or more (seconds)", ""),
+        ("max_ws_frame_size", "infinty", "an integer, 1 or more, or infinity (bytes)", "infinity"),
+        ("max_inflight_messages", "20s", "an integer from 0 to 65535", ""),
+        ("allow_anonymous", "yes", "on or off", "on"),
+    ],
+)
+def test_an_error_about_a_time_or_a_size_names_its_unit(key: str, text: str, expected: str, suggestion: str) -> None:
+    with pytest.raises(WrongValueError) as error:
+        schema().keys[key].parse(text)
+    assert (error.value.expected, error.value.suggestion) == (expected, suggestion)

@@ -66,7 +66,7 @@ CASES = [
     (
         "max_ws_frame_size = unlimited",
         ": max_ws_frame_size: wrong value",
-        ["expected an integer, 1 or more, or infinity", 'found "unlimited"'],
+        ["expected an integer, 1 or more, or infinity (bytes)", 'found "unlimited"'],
     ),
     (
         "log.console.level = warn",
@@ -244,7 +244,7 @@ def test_all_mistakes_of_a_file_come_together_in_its_order(complaint: Callable[[
             "  ETC/vernemq.conf:4: queue_typ: unknown key",
             "      did you mean queue_type?",
             "  ETC/vernemq.conf:6: retry_interval: wrong value",
-            "      expected an integer, 1 or more",
+            "      expected an integer, 1 or more (seconds)",
             '      found "0"',
         ]
     )

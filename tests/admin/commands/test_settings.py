@@ -151,7 +151,9 @@ def test_wrong_changes_change_nothing(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         answer = await harness.admin("set", "max_inflight_messages=3", "retry_interval=soon")
         assert (answer.status, answer.out) == (1, "")
-        assert answer.err == ("retry_interval: expected an integer, 1 or more, found 'soon'. Nothing was changed.\n")
+        assert answer.err == (
+            "retry_interval: expected an integer, 1 or more (seconds), found 'soon'. Nothing was changed.\n"
+        )
         assert harness.server.node.options.max_inflight_messages == 20
         assert (await harness.admin("set", "x")).err == "x: KEY=VALUE is expected.\n"
         assert "cannot be changed at run time" in (await harness.admin("set", "nodename=a@b")).err
