@@ -176,7 +176,7 @@ async def _run(
     waits = server.cluster is not None and node.policy.view_state is ViewState.MINORITY
     hint = ", and takes clients when it is in its cluster: vmq-admin cluster status" if waits else ""
     with suppress(OSError):  # nobody reads it, or the disk is full
-        print(f"strogoff: node {node.name} is ready{hint}", flush=True)
+        print(f"strogoff: node {node.name} is ready{hint}{_log_place(settings)}", flush=True)
     if not signals.stop.is_set():
         manager.ready(lambda: summary(server))
     if server.cluster is not None:
@@ -188,6 +188,13 @@ async def _run(
         log("notice", "stopping")
         await server.await_copies(signals.at_once)
     await _stop(server, extensions)
+
+
+def _log_place(settings: Settings) -> str:
+    """Where the log is, unless it comes to the standard output, too."""
+    if settings["log.console"] != "file":
+        return ""
+    return f"; its log is {Path(str(settings['log.console.file'])).absolute()}"
 
 
 async def _either(stopping: asyncio.Event, anew: asyncio.Event) -> bool:

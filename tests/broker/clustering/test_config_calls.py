@@ -66,7 +66,7 @@ def test_a_malformed_answer_is_an_error_that_names_the_node(answer: Any, said: s
 
 
 def test_an_unknown_key_is_reported_to_the_caller() -> None:
-    with pytest.raises(CallFailed, match="unknown key, did you mean max_inflight_messages"):
+    with pytest.raises(CallFailed, match="unknown key; did you mean max_inflight_messages"):
         answer_values(msgspec.msgpack.encode(["max_inflight_mesages"]), in_force)
 
 

@@ -138,6 +138,15 @@ def test_a_signal_stops_everything_in_reverse_order(
     assert f"data in {tmp_path}/data" in said
 
 
+def test_a_node_whose_log_is_a_file_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever starts it by hand looks for the log first."""
+    log = tmp_path / "log" / "console.log"
+    wanted = settings(tmp_path, log__console="file", log__console__file=str(log))
+    assert asyncio.run(daemon.serve(wanted, [Interrupter([], signal.SIGTERM)])) == 0
+    assert f"strogoff: node VerneMQ@127.0.0.1 is ready; its log is {log}\n" in capsys.readouterr().out
+    assert "stopped" in log.read_text()
+
+
 @pytest.mark.parametrize("nodes", ["", "127.0.0.1:9"])
 def test_a_node_that_waits_for_its_cluster_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: str
