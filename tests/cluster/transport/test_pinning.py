@@ -12,7 +12,7 @@ import pytest
 from strogoff.cluster.transport.grpc_settings import HANDSHAKE_S, Tls
 from strogoff.cluster.transport.grpc_wire import GrpcTransport
 from strogoff.cluster.transport.pinning import trusted
-from strogoff.cluster.transport.wire import CallFailed, TransportError
+from strogoff.cluster.transport.wire import CallFailed, TransportError, Unproven
 
 from .authority import Authority, Node
 from .wire_server import Recorder, WireServer
@@ -66,6 +66,22 @@ def test_a_dialer_without_a_listed_certificate_is_refused(tmp_path: Path) -> Non
     kind, reason, lines = asyncio.run(meet(device.tls(), node.tls(names=("n2.example",))))
     assert kind == "closed" and "look at cluster.peer_names" in reason
     assert len(lines) == 1 and "the certificate of 127.0.0.1, n1.example, fingerprint" in lines[0]
+
+
+def test_a_call_that_is_refused_because_of_the_certificate_is_unproven(tmp_path: Path) -> None:
+    """Discovery learns that a node is there, and founds no cluster without it."""
+    _, device, node = two_nodes(tmp_path)
+
+    async def main() -> None:
+        here, there = GrpcTransport(device.tls()), GrpcTransport(node.tls(names=("n2.example",)))
+        try:
+            with pytest.raises(Unproven, match="does not take the certificate of this node"):
+                await here.call(await WireServer(there).open("127.0.0.1:0"), "who", b"", 5)
+        finally:
+            await here.close()
+            await there.close()
+
+    asyncio.run(main())
 
 
 def test_an_acceptor_without_a_listed_certificate_is_refused(tmp_path: Path) -> None:
