@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from ...cluster.membership.admission import CallAnswer, MalformedCall, asked_again, decode_answer
-from ...cluster.transport.wire import CallFailed, Transport
+from ...cluster.transport.wire import CallFailed, Transport, Unproven
 from .operator_port import ClusterError
 
 CALL_S = 12.0
@@ -16,9 +16,11 @@ CALL_S = 12.0
 REDIRECTS = 5
 
 
-def not_asked(address: str, problem: str) -> str:
+def not_asked(address: str, error: Exception) -> str:
     """Why the node at this address was not asked to let this node join: a wrong address has no effect."""
-    return f"{problem}. {address} must be HOST:PORT of listener.vmq at a node of the cluster. Nothing was changed"
+    if isinstance(error, Unproven):  # a node is there
+        return f"{error}. Nothing was changed"
+    return f"{error}. {address} must be HOST:PORT of listener.vmq at a node of the cluster. Nothing was changed"
 
 
 async def ask_leader(transport: Transport, address: str, method: str, request: bytes) -> CallAnswer:

@@ -117,7 +117,8 @@ class Discovery:
             if not self._found():
                 await self._do(action, seen)
             clusters = any(answer.cluster_id for answer in others.values())
-            waits = (isinstance(action, Join) or clusters or seen.unsure) and not self._found()
+            silent = seen.unsure and not seen.refusals  # who has refused this node refuses it in ten seconds, too
+            waits = (isinstance(action, Join) or clusters or silent) and not self._found()
         if self._found():
             self.waits_for = ""
         if not waits:

@@ -541,7 +541,7 @@ class ClusterRuntime:
         try:
             who = decode_who(await self._transport.call(address, WHO, self.name.encode(), CALL_S))
         except (CallFailed, MalformedCall) as error:
-            raise ClusterError(not_asked(address, str(error))) from None
+            raise ClusterError(not_asked(address, error)) from None
         earlier, noted = self._unknown.ask(address, who.cluster_id), False
         try:
             noted = await self._is_noted(NOTE_S)

@@ -7,11 +7,11 @@ import asyncio
 import msgspec
 import pytest
 
-from strogoff.broker.clustering.asking import ask_leader
+from strogoff.broker.clustering.asking import ask_leader, not_asked
 from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.cluster.membership.admission import CallAnswer, JoinRequest, decode_join, encode_call
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
-from strogoff.cluster.transport.wire import Accepted, Refused, Wire
+from strogoff.cluster.transport.wire import Accepted, CallFailed, Refused, Unproven, Wire
 
 LEADS = CallAnswer(cluster_id="c")
 JOIN_REQUEST = JoinRequest("n4", "disk", 1, "process", "h:4", (1, 9))
@@ -83,3 +83,8 @@ def test_the_search_ends_when_nodes_name_each_other_as_leader() -> None:
     circle: dict[str, CallAnswer | bytes] = {"h:1": CallAnswer(ask="h:2"), "h:2": CallAnswer(ask="h:1")}
     with pytest.raises(ClusterError, match="the leader changes too often to be asked, last at h:2"):
         ask(circle, "h:1")
+
+
+def test_an_address_is_called_wrong_only_if_no_node_is_there() -> None:
+    assert not_asked("h:1", Unproven("h:1 has another cookie")) == "h:1 has another cookie. Nothing was changed"
+    assert "h:1 must be HOST:PORT of listener.vmq" in not_asked("h:1", CallFailed("nobody answers at h:1"))
