@@ -346,7 +346,10 @@ def test_client_problems_are_logged_and_further_ones_counted(tmp_path: Path, mon
             async with asyncio.timeout(20):
                 while not counted.is_set():
                     await asyncio.gather(*[refused(server) for _ in range(40)])
-            assert "CONNECT refused client_id=stranger peer=127.0.0.1:" in shown[0] and "user=mallory" in shown[0]
+            assert (
+                "CONNECT refused: no plugin knows this user client_id=stranger peer=127.0.0.1:" in shown[0]
+                and "user=mallory" in shown[0]
+            )
 
         await during(server, work)
 
