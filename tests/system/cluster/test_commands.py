@@ -110,7 +110,7 @@ def test_impossible_joins_and_leaves(tmp_path: Path) -> None:
             for target, expected in {
                 first.name: f"{first.name} is this node. A node cannot join itself.",
                 first.address: f"{first.name} cannot join itself",
-                nobody: f"{nobody}: ",
+                nobody: f"nobody answers at {nobody} (connection refused). ",
                 "nonsense": "nonsense",
             }.items():
                 said = await admin(first, "cluster", "join", f"discovery-node={target}")
