@@ -251,6 +251,8 @@ class GrpcTransport:
             return f"{error.code.name}: {said}" if said else f"{address} closed the stream: {error.code.name}"
         if "connection refused" in error.details.lower():
             return f"nobody answers at {address} (connection refused)"
+        if "resol" in error.details:
+            return f"no address is found for the name in {address} ({said})"
         if self._tls is not None:
             return f"{said} (the connection to {address} uses TLS with certificates on both sides: listener.vmqs)"
         if any(word in error.details for word in _NO_PEER):

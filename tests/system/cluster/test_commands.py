@@ -111,7 +111,7 @@ def test_impossible_joins_and_leaves(tmp_path: Path) -> None:
                 first.name: f"{first.name} is this node. A node cannot join itself.",
                 first.address: f"{first.name} cannot join itself",
                 nobody: f"nobody answers at {nobody} (connection refused). ",
-                "nonsense": "nonsense",
+                "nonsense": "no address is found for the name in nonsense:44053 (",
             }.items():
                 said = await admin(first, "cluster", "join", f"discovery-node={target}")
                 assert said.status == 1 and said.out == "" and said.wrong.startswith(expected), said
