@@ -15,8 +15,11 @@ KEPT = asyncio
 INSTALLED = "strogoff" in entry_points(group="pytest11").names
 
 
-def run_sample(pytester: pytest.Pytester, source: str, *arguments: str) -> pytest.RunResult:
-    """Run one file of tests in this process."""
-    pytester.makepyfile(source)
+def run_sample(pytester: pytest.Pytester, source: str | dict[str, str], *arguments: str) -> pytest.RunResult:
+    """Run one file of tests, or several by their names, in this process."""
+    if isinstance(source, str):
+        pytester.makepyfile(source)
+    else:
+        pytester.makepyfile(**source)
     own = () if INSTALLED else ("-p", "strogoff.testing.plugin")
     return pytester.runpytest_inprocess(*arguments, *own, "-p", "no:cacheprovider")
