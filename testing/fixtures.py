@@ -78,8 +78,7 @@ def policy_conf(policy: str | Mapping[str, str]) -> dict[str, str]:
     for operation, flag in rows.items():
         if operation not in OPERATIONS or flag not in ("off", "majority", "on"):
             raise pytest.UsageError(
-                f"mqtt marker: policy {operation} = {flag}: operations are {', '.join(OPERATIONS)}, "
-                f"each off, majority or on"
+                f"policy {operation} = {flag}: operations are {', '.join(OPERATIONS)}, each off, majority or on"
             )
     return {f"allow_{operation}_during_netsplit": flag for operation, flag in rows.items()}
 
@@ -104,11 +103,19 @@ class ClusterFactory:
         self._traces = request.node.stash.setdefault(_TRACES, _traces(request, self._marker.get("seed")))
 
     def __call__(
-        self, nodes: int | None = None, conf: Conf | None = None, **options: Unpack[ClusterOptions]
+        self,
+        nodes: int | None = None,
+        conf: Conf | None = None,
+        policy: str | Mapping[str, str] | None = None,
+        **options: Unpack[ClusterOptions],
     ) -> UnopenedCluster:
-        """Returns a cluster that `async with` or `with` opens. The arguments are those of `Cluster`."""
-        policy = policy_conf(self._marker.get("policy", {}))
-        merged: dict[str, str | int | bool] = {**policy, **self._marker.get("conf", {}), **(conf or {})}
+        """Returns a cluster that `async with` or `with` opens. The arguments are those of `Cluster`, and `policy`."""
+        merged: dict[str, str | int | bool] = {
+            **policy_conf(self._marker.get("policy", {})),
+            **self._marker.get("conf", {}),
+            **policy_conf(policy or {}),
+            **(conf or {}),
+        }
         seed = options.get("seed")
         chosen: ClusterOptions = {
             **options,

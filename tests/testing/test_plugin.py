@@ -261,6 +261,27 @@ def test_a_wrong_marker_is_an_error(pytester: pytest.Pytester, mark: str, text: 
     assert text in result.stdout.str()
 
 
+def test_the_factory_takes_a_policy(pytester: pytest.Pytester) -> None:
+    """It wins over the marker's policy and configuration; `conf` of the factory wins over it."""
+    source = """
+        import pytest
+
+        @pytest.mark.mqtt(policy="off", conf={"allow_subscribe_during_netsplit": "off"})
+        def test_it(mqtt_cluster):
+            conf = {"allow_unsubscribe_during_netsplit": "on"}
+            with mqtt_cluster(policy="majority", conf=conf) as c, mqtt_cluster(policy={"publish": "on"}) as other:
+                for cluster, values in ((c, "majority majority majority on"), (other, "off on off off")):
+                    options = cluster[0].node.options
+                    names = [f"allow_{name}_during_netsplit" for name in "register publish subscribe unsubscribe".split()]
+                    assert [getattr(options, name) for name in names] == values.split()
+
+        def test_wrong(mqtt_cluster):
+            with pytest.raises(pytest.UsageError, match="^policy publish = never: "):
+                mqtt_cluster(policy={"publish": "never"})
+    """
+    run_sample(pytester, source).assert_outcomes(passed=2)
+
+
 def test_options_in_the_ini_file(pytester: pytest.Pytester) -> None:
     """They have the same names; a wrong number is an error."""
     pytester.makeini("[pytest]\nmqtt_seed = 33\n")
