@@ -35,7 +35,7 @@ OF_CLIENT, OF_NODE = "client", "node"
 """Kinds of storms."""
 MINUTE_MS: Final = 60_000
 DROP_TYPES: Final = frozenset(("q.drop", "q.expire", "fwd.drop", "ret.refuse"))
-"""The types of rows that say that something was dropped."""
+"""The types of rows that say that something was dropped: `drop_reason` says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,11 @@ def minute_of(stamp: int) -> int:
     return ms - ms % MINUTE_MS
 
 
+def drop_reason(row: Row) -> str:
+    """Returns why something was dropped, according to a row of `DROP_TYPES`."""
+    return "expired" if row["type"] == "q.expire" else row["reason"]
+
+
 def hits_of(row: Row) -> Iterator[Hit]:
     """Returns what a row alone counts for: connections and drops."""
     kind, node, at = row["type"], row["node"], row["hlc"]
@@ -110,8 +115,7 @@ def hits_of(row: Row) -> Iterator[Hit]:
         yield Hit(Minute(row["run_id"], STORM, OF_CLIENT, "", *whose, minute_of(at)), at, row_id(row))
         yield Hit(Minute(row["run_id"], STORM, OF_NODE, node, "", "", minute_of(at)), at, row_id(row))
     elif kind in DROP_TYPES:
-        reason = "expired" if kind == "q.expire" else row["reason"]
-        yield Hit(Minute(row["run_id"], DROPS, reason, node, "", "", minute_of(at)), at, row_id(row))
+        yield Hit(Minute(row["run_id"], DROPS, drop_reason(row), node, "", "", minute_of(at)), at, row_id(row))
 
 
 def judge_minute(minute: Minute, number: int, at: int, row: RowId, limits: Limits) -> Iterator[Alert]:

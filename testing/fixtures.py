@@ -243,7 +243,7 @@ def describe(item: pytest.Item) -> list[tuple[str, str]]:
         lines += [f"fault: {fault}" for fault in cluster.faults]
         try:
             found = judge()
-            lines.append(f"audit: {found.verdict}")
+            lines.append(f"audit: {found.summary}")
             lines += [f"  {problem}" for problem in found.problems()[:_MOST_PROBLEMS]]
         except TimeoutError:
             lines.append("audit: not made: something blocks the thread of the brokers")

@@ -5,9 +5,11 @@ The definitions of the anomalies are in docs/anomalies.md.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ...judge.alerts import DROP_TYPES, drop_reason
 from ...judge.findings import Finding, Verdict
 from ...judge.rows import MessageId, Row
 from ...judge.run import judge
@@ -59,6 +61,9 @@ class Audit:
     verdict: Verdict = "valid"
     """`unknown` if the log has a hole, `invalid` if a promise was broken, else `valid`."""
     findings: list[Finding] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Reason -> messages that the broker dropped, per session, as its configuration or the standard allows. It is no
+    anomaly: a test that wants every message asserts that it is empty."""
 
     @property
     def lost_acked(self) -> list[Case]:
@@ -111,8 +116,14 @@ class Audit:
         return [_case(each) for each in self.findings if each.anomaly == anomaly]
 
     def __str__(self) -> str:
+        return "\n".join([self.summary, *self.problems()])
+
+    @property
+    def summary(self) -> str:
+        """The verdict and the counts, in one line."""
         counts = f"{self.published} published, {self.acked} acknowledged, {self.delivered} delivered"
-        return "\n".join([f"{self.verdict}: {counts}, {self.waiting} waiting", *self.problems()])
+        drops = "".join(f", {count} dropped ({reason})" for reason, count in sorted(self.dropped.items()))
+        return f"{self.verdict}: {counts}, {self.waiting} waiting{drops}"
 
 
 HOLE = "hole in the log: "
@@ -125,9 +136,11 @@ def audit(rows: Iterable[Row], lifo: bool = False) -> Audit:
     A subscription counts from its SUBACK. A message that has entered a queue, and has no later row, counts as waiting;
     but if the log has the depth of the queue after that (q.depth), no more than so many.
     """
-    report = judge(rows, lifo)
+    known = list(rows)
+    report = judge(known, lifo)
     counts = report.published, report.acked, report.delivered, report.waiting
-    return Audit(*counts, report.verdict, report.findings)
+    dropped = Counter(drop_reason(row) for row in known if row["type"] in DROP_TYPES)
+    return Audit(*counts, report.verdict, report.findings, dropped)
 
 
 def _case(found: Finding) -> Case:

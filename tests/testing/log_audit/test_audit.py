@@ -258,17 +258,19 @@ def test_unacknowledged_messages_are_neither_lost_nor_kept() -> None:
     assert audit(log.rows).verdict == "valid"
 
 
-@pytest.mark.parametrize("kind", ["q.drop", "q.expire"])
-def test_messages_dropped_with_an_event_are_not_lost(kind: str) -> None:
-    """A configured limit or interval dropped it."""
+@pytest.mark.parametrize(("kind", "reason"), [("q.drop", "queue_full"), ("q.expire", "expired")])
+def test_messages_dropped_with_an_event_are_not_lost(kind: str, reason: str) -> None:
+    """A configured limit or interval dropped it; the audit counts it."""
     log = clean()
     mid = log.accept()
-    more = {"reason": "queue_full"} if kind == "q.drop" else {}
+    more = {"reason": reason} if kind == "q.drop" else {}
     log.say(kind, client="rx", topic="t/1", mid=mid, **more)
     log.route(mid, "rx", durable=False)
     log.ack(mid)
     log.whole()
-    assert audit(log.rows).verdict == "valid"
+    found = audit(log.rows)
+    assert (found.verdict, found.dropped) == ("valid", {reason: 1})
+    assert found.summary.endswith(f", 1 dropped ({reason})")
 
 
 def test_a_clean_session_ends_with_its_node() -> None:

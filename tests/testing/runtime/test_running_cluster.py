@@ -143,6 +143,28 @@ def test_the_third_acknowledgement_is_dropped() -> None:
     run(test())
 
 
+def test_the_audit_says_what_a_full_queue_has_dropped() -> None:
+    """The configuration allows it, so nothing is wrong; but the messages do not arrive."""
+
+    async def test() -> None:
+        async with Cluster(conf={"max_online_messages": 5, "max_inflight_messages": 2}) as c:
+            rx = await c.client("rx", version=4, auto_ack=False)
+            await rx.subscribe("t", qos=1)
+            tx = await c.client("tx")
+            for number in range(20):
+                await tx.publish("t", str(number), qos=1)
+            for _ in range(7):
+                rx.ack(await rx.message())
+            await c.settled()
+            found = c.audit()
+            assert found.problems() == [] and found.dropped == {"queue_full": 13}
+            assert str(found) == (
+                "valid: 20 published, 20 acknowledged, 7 delivered, 0 waiting, 13 dropped (queue_full)"
+            )
+
+    run(test())
+
+
 def test_a_cluster_rests_when_nothing_waits() -> None:
     """Otherwise the error names the waiting item and its client."""
 
