@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from .chosen_keys import OF_PROCESS, check_keys
+
 READY_S = 30.0
 _LISTENING = re.compile(r"listener\.tcp\.default: listening on (\S+):([0-9]+)")
 
@@ -24,10 +26,11 @@ class BrokerProcess:
     """`strogoff start` as a child process on 127.0.0.1. A context manager; `port` is 0 before the first start.
 
     `conf` has keys of vernemq.conf. `directory` keeps its data; without it, `close` removes the data. A restart keeps
-    the port.
+    the port. Raises ValueError if `conf` has a key that is chosen here.
     """
 
     def __init__(self, conf: Mapping[str, str] | None = None, directory: Path | None = None) -> None:
+        check_keys(conf or {}, OF_PROCESS)
         self.host = "127.0.0.1"
         self.port = 0
         self.output: deque[str] = deque(maxlen=1000)

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from msgspec import structs
+
 from ...broker.clustering.runtime import OF_THE_MACHINE
 from ...broker.node import Node
 from ...broker.reporting.events import Row
-from ...configs import load
+from ...configs import ConfigError, Settings, load
 from ..faults.packet_drops import Drop, FaultError
 from .idle import IdleDetector
 from .in_process import InProcessServer
@@ -123,7 +125,7 @@ class NodeHandle:
     async def _start(self) -> None:
         if self._server is not None:
             raise FaultError(f"node {self.number} is up")
-        settings = load(None, {}, self._conf)
+        settings = self._settings()
         node_links = self._node_links
         server = InProcessServer(
             settings,
@@ -140,6 +142,12 @@ class NodeHandle:
         )
         await server.start()
         self._server = server
+
+    def _settings(self) -> Settings:
+        try:
+            return load(None, {}, self._conf)
+        except ConfigError as error:  # for a test, `conf` is the source of all values
+            raise ConfigError(structs.replace(each, file="conf") for each in error.problems) from None
 
     async def stop(self) -> None:
         """Stop in order: write all data and tell the clients. Raises `LeakError`; `FaultError` if the node is down."""

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypedDict
 
 from ...broker.reporting.events import Row
+from ..chosen_keys import OF_CLUSTER, OF_NODES, check_keys
 from ..client import Client
 from ..faults.network_faults import NetworkFaults, sides_of
 from ..faults.packet_drops import Direction, Drop, FaultError, Then
@@ -51,7 +52,7 @@ Conf = Mapping[str, str | int | bool]
 
 _DEFAULTS = {"allow_anonymous": "on", "systree_enabled": "off"}
 _OURS = {"eventlog.level": "off"}
-"""These win over `conf`: the event log is kept in memory and not in files."""
+"""The event log is kept in memory and not in files."""
 
 
 class ClusterOptions(TypedDict, total=False):
@@ -107,6 +108,7 @@ class RunningCluster:
         if links not in ("memory", "grpc"):
             raise ValueError(f"links = {links!r}: 'memory' or 'grpc'")
         check_pace(pace)
+        check_keys(conf or {}, OF_NODES if nodes == 1 else OF_CLUSTER)
         self.nodes: list[NodeHandle] = []
         self.seed = seed if seed is not None else int.from_bytes(os.urandom(4), "big")
         self.engine = engine
