@@ -241,18 +241,26 @@ def describe(item: pytest.Item) -> list[tuple[str, str]]:
         if len(cluster.nodes) > 1:
             lines.append(f"{len(cluster.nodes)} nodes, {cluster.links} links, pace {cluster.pace:g}")
         lines += [f"fault: {fault}" for fault in cluster.faults]
-        try:
-            found = judge()
-            lines.append(f"audit: {found.summary}")
-            lines += [f"  {problem}" for problem in found.problems()[:_MOST_PROBLEMS]]
-        except TimeoutError:
-            lines.append("audit: not made: something blocks the thread of the brokers")
-        try:
-            lines.append(f"event log: {cluster.write_log(traces.directory / f'cluster-{place}')}")
-        except OSError as error:
-            lines.append(f"event log: not written: {error}")
+        lines += _audit_of(judge) if cluster.started else ["audit: not made: the cluster did not start"]
+        if cluster.rows:
+            lines += _event_log_of(cluster, traces.directory / f"cluster-{place}")
         sections.append(("mqtt", "\n".join(lines)))
     return sections
+
+
+def _audit_of(judge: Callable[[], Audit]) -> list[str]:
+    try:
+        found = judge()
+    except TimeoutError:
+        return ["audit: not made: something blocks the thread of the brokers"]
+    return [f"audit: {found.summary}", *(f"  {problem}" for problem in found.problems()[:_MOST_PROBLEMS])]
+
+
+def _event_log_of(cluster: RunningCluster, directory: Path) -> list[str]:
+    try:
+        return [f"event log: {cluster.write_log(directory)}"]
+    except OSError as error:
+        return [f"event log: not written: {error}"]
 
 
 def forget(item: pytest.Item) -> None:

@@ -17,7 +17,7 @@ import contextlib
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict
@@ -115,7 +115,9 @@ class RunningCluster:
         self.links: Links = links
         self.pace = pace
         self.faults: list[str] = []
-        """Descriptions of the faults, starts and stops so far, in order."""
+        """Descriptions of the faults, starts and stops so far, in order; none of those that were impossible."""
+        self.started = False
+        """Whether all nodes have started, and the cluster was whole."""
         self._count = nodes
         self._conf = {**_DEFAULTS, **{key: text(value) for key, value in (conf or {}).items()}, **_OURS}
         self._directory = Path(directory) if directory is not None else None
@@ -162,6 +164,7 @@ class RunningCluster:
         except BaseException:
             await self.close()
             raise
+        self.started = True
 
     def _handle(self, number: int, name: str, place: Path) -> NodeHandle:
         conf = {"nodename": name, **self._conf}
@@ -323,14 +326,14 @@ class RunningCluster:
         Committed data survives with both engines. Raises `FaultError` if the node is down.
         """
         handle = self.node(node)
-        self._note("kill", handle)
-        await handle.kill()
+        with self._noted("kill", handle):
+            await handle.kill()
 
     async def stop(self, node: int) -> None:
         """Stop a node in order, as SIGTERM does. Raises `FaultError` if it is down, `LeakError`."""
         handle = self.node(node)
-        self._note("stop", handle)
-        await handle.stop()
+        with self._noted("stop", handle):
+            await handle.stop()
 
     async def start(self, node: int) -> None:
         """Start a node that is down, with its disk and its ports, and wait until it serves.
@@ -339,8 +342,8 @@ class RunningCluster:
         the node is up, and TimeoutError.
         """
         handle = self.node(node)
-        self._note("start", handle)
-        await handle.start()
+        with self._noted("start", handle):
+            await handle.start()
         if self._node_links is not None and can_serve(handle, self.nodes, self._node_links.network_faults):
             await self._until(lambda: serves(handle), SERVE_S, f"node {node} to serve")
 
@@ -355,14 +358,14 @@ class RunningCluster:
         Raises `FaultError` if the node is down or paused.
         """
         handle = self.node(node)
-        self._note("pause", handle)
-        handle.pause()
+        with self._noted("pause", handle):
+            handle.pause()
 
     async def resume(self, node: int) -> None:
         """Let a paused node continue, as SIGCONT does. Raises `FaultError` if it is not paused."""
         handle = self.node(node)
-        self._note("resume", handle)
-        handle.resume()
+        with self._noted("resume", handle):
+            handle.resume()
 
     def drop(
         self,
@@ -428,5 +431,13 @@ class RunningCluster:
         for handle in running[:1]:
             handle.node.env.event(kind, nodes=[self.nodes[number].name for number in nodes], **more)
 
-    def _note(self, what: str, handle: NodeHandle) -> None:
-        self.faults.append(f"{what} node {handle.number}")
+    @contextlib.contextmanager
+    def _noted(self, what: str, handle: NodeHandle) -> Iterator[None]:
+        """Note a fault before it happens; a `FaultError` takes the note back."""
+        fault = f"{what} node {handle.number}"
+        self.faults.append(fault)
+        try:
+            yield
+        except FaultError:
+            del self.faults[len(self.faults) - 1 - self.faults[::-1].index(fault)]
+            raise

@@ -168,6 +168,19 @@ def test_a_failed_test_is_reported_although_its_brokers_are_blocked(pytester: py
     result.stdout.fnmatch_lines(["audit: not made: *", "event log: */cluster-0"])
 
 
+def test_the_report_says_that_a_cluster_did_not_start(pytester: pytest.Pytester) -> None:
+    """It judges nothing then, and has no event log. The configuration of the test is named as such."""
+    source = """
+        def test_it(mqtt_cluster):
+            with mqtt_cluster(conf={"max_inflight_mesages": 3}):
+                pass
+    """
+    result = run_sample(pytester, source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*conf: max_inflight_mesages: *", "audit: not made: the cluster did not start"])
+    result.stdout.no_fnmatch_line("event log:*")
+
+
 def test_a_passing_test_reports_nothing(pytester: pytest.Pytester) -> None:
     """It leaves no files either."""
     result = run_sample(

@@ -320,8 +320,10 @@ def test_impossible_requests_are_errors() -> None:
             with pytest.raises(FaultError, match="node 0 is not paused"):
                 await c.resume(0)
             await c.kill(0)
-            with pytest.raises(FaultError, match="node 0 is down"):
-                await c.kill(0)
+            for end in (c.kill, c.stop, c.pause):
+                with pytest.raises(FaultError, match="node 0 is down"):
+                    await end(0)
+            assert c.faults == ["kill node 0"]
 
     run(test())
 
