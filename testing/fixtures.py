@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,16 @@ import pytest
 from .async_bridge import BridgedClient
 from .cluster import Cluster
 from .log_audit.audit import Audit
+from .runtime.node_handle import NodeHandle
 from .runtime.running_cluster import ClusterOptions, Conf, RunningCluster
 from .sync import SyncClient, SyncCluster
 
 OPERATIONS = ("register", "publish", "subscribe", "unsubscribe")
 _MARKER = ("nodes", "seed", "policy", "conf", "engine", "links", "pace")
 _MOST_PROBLEMS = 20
+_MOST_NAMES = 6
+_MOST_LINES = 10
+_WORTH_READING = ("warning: ", "error: ", "critical: ")
 _Number = TypeVar("_Number", int, float)
 
 
@@ -244,6 +249,7 @@ def describe(item: pytest.Item) -> list[tuple[str, str]]:
         lines += _audit_of(judge) if cluster.started else ["audit: not made: the cluster did not start"]
         if cluster.rows:
             lines += _event_log_of(cluster, traces.directory / f"cluster-{place}")
+        lines += [line for node in cluster.nodes for line in _warnings_of(node)]
         sections.append(("mqtt", "\n".join(lines)))
     return sections
 
@@ -257,10 +263,23 @@ def _audit_of(judge: Callable[[], Audit]) -> list[str]:
 
 
 def _event_log_of(cluster: RunningCluster, directory: Path) -> list[str]:
+    """Write the event log. Returns its path, and the command that shows the life of the client that connected last."""
     try:
-        return [f"event log: {cluster.write_log(directory)}"]
+        lines = [f"event log: {cluster.write_log(directory)}"]
     except OSError as error:
         return [f"event log: not written: {error}"]
+    connections = (row["client"] for row in reversed(cluster.rows) if row["type"].startswith("conn.") and row["client"])
+    if names := list(dict.fromkeys(connections)):
+        command = shlex.join(["strogoff", "analytics", "follow", str(directory), "--client", names[0]])
+        others = f" (or {', '.join(names[1:_MOST_NAMES])})" if names[1:] else ""
+        lines.append(f"what a client did: {command}{others}")
+    return lines
+
+
+def _warnings_of(node: NodeHandle) -> list[str]:
+    """Returns the last lines of a node's log with a warning or an error."""
+    found = [line for line in list(node.log) if line.startswith(_WORTH_READING)]
+    return [f"log of node {node.number}: {line}" for line in found[-_MOST_LINES:]]
 
 
 def forget(item: pytest.Item) -> None:

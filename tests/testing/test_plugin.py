@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
 import pytest
+
+from strogoff.cli import main
 
 from .run_sample import run_sample
 
@@ -113,9 +116,37 @@ def test_a_failed_test_reports_how_to_repeat_it(pytester: pytest.Pytester) -> No
             "fault: kill node 0",
             "audit: valid: *",
             "event log: */traces/*test_it/cluster-0",
+            "what a client did: strogoff analytics follow */traces/*test_it/cluster-0 --client rx",
         ]
     )
-    assert list((pytester.path / "traces").rglob("*.jsonl"))
+    command = next(line for line in result.outlines if line.startswith("what a client did: "))
+    assert main(shlex.split(command.removeprefix("what a client did: "))[1:]) == 0
+
+
+@pytest.mark.slow
+def test_the_report_has_the_last_warnings_of_each_node(pytester: pytest.Pytester) -> None:
+    """They say what a reason code cannot: which setting has refused a publish. Other lines are left out."""
+    source = """
+        import pytest
+
+        @pytest.mark.mqtt(nodes=3, pace=10)
+        def test_it(mqtt_cluster):
+            with mqtt_cluster() as c:
+                writers = [c.client(name) for name in ("one", "two")]
+                c.kill(2)
+                c.sees({0, 1}, "majority")
+                for number in range(12):
+                    with pytest.raises(Exception, match="0x83"):
+                        writers[0].publish("t", "x", qos=1)
+                assert False
+    """
+    result = run_sample(pytester, source)
+    shown = [line for line in result.outlines if line.startswith("log of node ")]
+    assert {line.split(":")[1] for line in shown} == {" warning"}
+    of_0 = [line for line in shown if line.startswith("log of node 0: ")]
+    assert len(of_0) == 10 and any('policy="allow_publish_during_netsplit=off"' in line for line in of_0)
+    assert [line for line in shown if line.startswith("log of node 1: ")]
+    result.stdout.fnmatch_lines(["what a client did: *--client two (or one)"])
 
 
 @pytest.mark.slow
