@@ -1,25 +1,26 @@
 """A small MQTT client for tests, on the broker's own codec: 3.1 (`version=3`), 3.1.1 (4) and 5.0 (5).
 
 It keeps its half of the session from one connection to the next. When the broker resumes the session, the client sends
-unacknowledged messages again. It gives out a repeated QoS 2 message once. Every wait has a timeout in seconds.
+unacknowledged messages again. It gives out a repeated QoS 2 message once. Every wait has a timeout in seconds. A
+connection belongs to the event loop in which it was made: in another loop each method raises `MqttClosed` at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 from ..mqtt import packets
 from ..mqtt.decoder import Decoder
 from ..mqtt.encoder import encode
 from ..mqtt.packets import Connack, Publish, Subscribe, SubscribeOptions, Unsubscribe, Will
-from .client_errors import ConnectionLost, MqttClosed, refusal
+from .client_errors import ConnectionLost, MqttClosed, reason_text, refusal
 from .client_session import Message, SessionState
 
+_T = TypeVar("_T")
 NEVER = 0xFFFFFFFF
 TIMEOUT_S = 5.0
 
@@ -73,8 +74,8 @@ class Client(asyncio.Protocol):
         self._decoder: Decoder
         self._waiting: dict[tuple[type, int], asyncio.Future[Any]] = {}
         self._fresh: asyncio.Queue[Message] = asyncio.Queue()
-        self._gone = asyncio.Event()
-        self._gone.set()
+        self._gone: asyncio.Future[None] | None = None
+        """Done when the connection has ended; None before the first one. It belongs to the loop of the connection."""
         self._ping: asyncio.TimerHandle | None = None
 
     # -- the connection
@@ -94,21 +95,16 @@ class Client(asyncio.Protocol):
 
         Raises `MqttRefused`, `ConnectionLost`, OSError or TimeoutError, and `MqttClosed` if it is connected already.
         """
+        self._check_loop()
         if self._transport is not None:
             raise MqttClosed(f"{self.name} is connected")
-        loop = asyncio.get_running_loop()
         self._decoder = Decoder("client", self.version)
         self.connack = self.closed_by = None
-        host, port = self.address_of(node)
         try:
-            async with self._within(timeout, "no CONNACK"):
-                await loop.create_connection(lambda: self, host, port, ssl=self._tls)
-                answered = self._expect(Connack, 0)
-                self._send(self._connect)
-                connack: Connack = await answered
+            connack = await self._within(timeout, "no CONNACK", self._accepted(*self.address_of(node)))
         except BaseException:
             self.abort()  # without a CONNACK the connection is of no use: the next attempt opens a new one
-            await self._gone.wait()
+            await self._end()
             raise
         if connack.reason:
             await self._until_gone()
@@ -122,11 +118,20 @@ class Client(asyncio.Protocol):
             self._send(packet)
         return connack
 
+    async def _accepted(self, host: str, port: int) -> Connack:
+        """Open a connection, send CONNECT, and return the CONNACK."""
+        await asyncio.get_running_loop().create_connection(lambda: self, host, port, ssl=self._tls)
+        answered = self._expect(Connack, 0)
+        self._send(self._connect)
+        connack: Connack = await answered
+        return connack
+
     async def reconnect(self, node: int = 0, clean_start: bool = False, timeout: float = TIMEOUT_S) -> Connack:
         """Connect again, by default to the same session. An open connection is aborted first.
 
         Result and errors are those of `connect`.
         """
+        self._check_loop()
         self.abort()
         await self._until_gone()
         self._connect.clean_start = clean_start
@@ -134,6 +139,7 @@ class Client(asyncio.Protocol):
 
     async def disconnect(self, reason: int = 0, properties: dict[str, Any] | None = None) -> None:
         """Send DISCONNECT and wait for the end of the connection; no effect if it has ended."""
+        self._check_loop()
         if self._transport is None:
             return
         self._send(packets.Disconnect(reason, properties) if self.version == 5 else packets.Disconnect())
@@ -147,8 +153,8 @@ class Client(asyncio.Protocol):
 
     async def closed(self, timeout: float = TIMEOUT_S) -> packets.Disconnect | None:
         """Wait until the connection has ended. Returns the broker's DISCONNECT, or None. Raises TimeoutError."""
-        async with self._within(timeout, "the connection did not end"):
-            await self._gone.wait()
+        self._check_loop()
+        await self._within(timeout, "the connection did not end", self._end())
         return self.closed_by
 
     async def __aenter__(self) -> Self:
@@ -174,11 +180,13 @@ class Client(asyncio.Protocol):
     ) -> int:
         """Publish and wait for PUBACK or PUBCOMP. Returns its reason code (16: no subscriber); 0 for QoS 0.
 
-        Raises `MqttRefused` for a code of 128 or above. Raises `ConnectionLost` if the connection ends before the
-        answer, and TimeoutError. After these two the broker may or may not have the message; the client sends it again
-        when the session is resumed.
+        Raises `MqttRefused` for a code of 128 or above, and TypeError for another payload. Raises `ConnectionLost` if
+        the connection ends before the answer, and TimeoutError. After these two the broker may or may not have the
+        message; the client sends it again when the session is resumed.
         """
         data = payload.encode() if isinstance(payload, str) else payload
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TypeError(f"a payload is bytes or str, not {type(payload).__name__}: give json.dumps(...) of it")
         packet = Publish(topic, data, qos, retain, False, 0, properties or None)
         if qos == 0:
             self._send(packet)
@@ -187,8 +195,7 @@ class Client(asyncio.Protocol):
         answered = self._expect(Publish, packet_id)
         self.session.outgoing[packet_id] = packet
         self._send(packet)
-        async with self._within(timeout, f"no acknowledgement of PUBLISH {packet_id} on {topic}"):
-            reason: int = await answered
+        reason: int = await self._within(timeout, f"no acknowledgement of PUBLISH {packet_id} on {topic}", answered)
         if reason >= 0x80:
             raise refusal(f"PUBLISH on {topic}", reason, self.version)
         return reason
@@ -209,8 +216,8 @@ class Client(asyncio.Protocol):
         packet_id = self.session.new_id()
         answered = self._expect(packets.Suback, packet_id)
         self._send(Subscribe(packet_id, wanted, properties or None))
-        async with self._within(timeout, f"no SUBACK for {', '.join(each.filter for each in wanted)}"):
-            suback: packets.Suback = await answered
+        filters_text = ", ".join(each.filter for each in wanted)
+        suback: packets.Suback = await self._within(timeout, f"no SUBACK for {filters_text}", answered)
         for each, reason in zip(wanted, suback.reasons, strict=True):
             if reason >= 0x80:
                 raise refusal(f"SUBSCRIBE to {each.filter}", reason, 5)
@@ -225,8 +232,7 @@ class Client(asyncio.Protocol):
         packet_id = self.session.new_id()
         answered = self._expect(packets.Unsuback, packet_id)
         self._send(Unsubscribe(packet_id, many))
-        async with self._within(timeout, f"no UNSUBACK for {', '.join(many)}"):
-            unsuback: packets.Unsuback = await answered
+        unsuback: packets.Unsuback = await self._within(timeout, f"no UNSUBACK for {', '.join(many)}", answered)
         for text, reason in zip(many, unsuback.reasons, strict=False):
             if reason >= 0x80:
                 raise refusal(f"UNSUBSCRIBE from {text}", reason, 5)
@@ -239,6 +245,7 @@ class Client(asyncio.Protocol):
 
         Raises TimeoutError; its text says how many messages arrived before.
         """
+        self._check_loop()
         try:
             async with asyncio.timeout(timeout):
                 return await self._fresh.get()
@@ -248,6 +255,7 @@ class Client(asyncio.Protocol):
 
     async def messages(self, timeout: float | None = None) -> AsyncIterator[Message]:
         """Yield messages as they arrive. With `timeout`, end when none arrives for that many seconds."""
+        self._check_loop()
         while True:
             try:
                 async with asyncio.timeout(timeout):
@@ -283,7 +291,7 @@ class Client(asyncio.Protocol):
         """asyncio: the connection is open."""
         # the class of uvloop's transport does not inherit from asyncio.Transport
         self._transport = cast(asyncio.Transport, transport)
-        self._gone.clear()
+        self._gone = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:
         """asyncio: bytes have arrived from the broker. Handle each complete packet in them."""
@@ -299,12 +307,14 @@ class Client(asyncio.Protocol):
         self._transport = None
         if self._ping is not None:
             self._ping.cancel()
+        why = self._why() or f": {exc or 'closed'}"
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
-                future.set_exception(ConnectionLost(f"{self.name}: the connection ended: {exc or 'closed'}"))
+                future.set_exception(ConnectionLost(f"{self.name}: the connection ended{why}"))
                 future.exception()  # mark it as retrieved: after a timeout no call awaits it, and asyncio would log it
-        self._gone.set()
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
 
     def _handle(self, packet: packets.Packet) -> None:
         if isinstance(packet, Publish):
@@ -344,27 +354,49 @@ class Client(asyncio.Protocol):
         if future is not None and not future.done():
             future.set_result(value)
 
-    @contextlib.asynccontextmanager
-    async def _within(self, timeout: float, what: str) -> AsyncIterator[None]:
-        """Limit the body to `timeout` seconds. Raises TimeoutError whose text has `what`, the missing event."""
+    async def _within(self, timeout: float, what: str, awaited: Awaitable[_T]) -> _T:
+        """Wait for at most `timeout` seconds. Raises TimeoutError whose text has `what`, the missing event."""
         try:
             async with asyncio.timeout(timeout):
-                yield
+                return await awaited
         except TimeoutError:
             raise TimeoutError(f"{self.name}: {what} within {timeout:g} s") from None
 
     def _live(self) -> asyncio.Transport:
         if self._transport is None:
-            raise MqttClosed(f"{self.name} is not connected")
+            raise MqttClosed(f"{self.name} is not connected{self._why()}")
+        self._check_loop()
         return self._transport
+
+    def _why(self) -> str:
+        """Returns why the connection has ended, if the broker has said so."""
+        return "" if self.closed_by is None else f": the broker closed it: {reason_text(self.closed_by.reason)}"
+
+    def _check_loop(self) -> None:
+        """Raises `MqttClosed` if there is a connection, and it belongs to another loop: nothing arrives there now."""
+        if self._transport is None or self._gone is None:
+            return
+        mine = self._gone.get_loop()
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = mine
+        if running is not mine or mine.is_closed():
+            raise MqttClosed(
+                f"{self.name} belongs to another event loop: connect, use and disconnect it in the same asyncio.run"
+            )
 
     def _send(self, packet: packets.Packet) -> None:
         transport = self._live()
         transport.write(encode(packet, self.version))
 
     async def _until_gone(self) -> None:
-        async with self._within(TIMEOUT_S, "the connection did not end"):
-            await self._gone.wait()
+        await self._within(TIMEOUT_S, "the connection did not end", self._end())
+
+    async def _end(self) -> None:
+        """Wait until there is no connection."""
+        if self._gone is not None:
+            await asyncio.wait([self._gone])
 
     def _keep_alive(self, seconds: int) -> None:
         if seconds:

@@ -27,9 +27,14 @@ class MqttRefused(MqttError):
 
 def refusal(what: str, reason: int, version: int) -> MqttRefused:
     """Returns the error for a reason code. Any `version` before 5 means a return code of CONNACK."""
+    return MqttRefused(f"{what} was refused: {reason_text(reason, version)}", reason)
+
+
+def reason_text(reason: int, version: int = 5) -> str:
+    """Returns the standard's name of a reason code, and its number; `version` as in `refusal`."""
     codes = ReasonCode if version == 5 else ConnectReturn
     try:
         name = codes(reason).name.lower().replace("_", " ")
     except ValueError:
         name = "a code that the standard does not have"
-    return MqttRefused(f"{what} was refused: {name} (0x{reason:02x})", reason)
+    return f"{name} (0x{reason:02x})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -105,13 +106,49 @@ def test_the_broker_may_close() -> None:
             two = await c.client("same")
             farewell = await one.closed()
             assert farewell is not None and farewell.reason == 0x8E
-            with pytest.raises(MqttClosed, match="same is not connected"):
+            said = r"the broker closed it: session taken over \(0x8e\)"
+            with pytest.raises(MqttClosed, match=f"^same is not connected: {said}$"):
                 await one.publish("t", "x")
             with pytest.raises(MqttClosed, match="same is connected"):
                 await two.connect()
             two.send(b"\x00\x00")
             gone = await two.closed()
             assert gone is not None and gone.reason == 0x81
+            await two.reconnect()
+            await c.pause(0)
+            waiting = asyncio.create_task(two.publish("t", "x", qos=1))
+            await asyncio.sleep(0)
+            two._handle(packets.Disconnect(0x8E))
+            two.abort()
+            with pytest.raises(ConnectionLost, match=f"^same: the connection ended: {said}$"):
+                await waiting
+            await c.resume(0)
+
+    run(test())
+
+
+def test_a_client_in_another_loop() -> None:
+    """It says so at once: its connection cannot be read there, and each call would wait for its timeout."""
+    with Cluster.sync() as c:
+        mine = Client("mine", port=c.port)
+        asyncio.run(mine.connect())
+        for work in (mine.publish("t", "x", qos=1), mine.message(), mine.closed(), mine.reconnect(), mine.disconnect()):
+            with pytest.raises(MqttClosed, match="mine belongs to another event loop"):
+                asyncio.run(work)
+        with pytest.raises(MqttClosed, match="mine belongs to another event loop"):
+            mine.send(packets.Pingreq())
+
+
+def test_a_payload_of_another_type() -> None:
+    """The error says what to write instead; nothing is sent."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            tx = await c.client("tx")
+            wrong: Any = {"a": 1}
+            with pytest.raises(TypeError, match=r"a payload is bytes or str, not dict: give json\.dumps"):
+                await tx.publish("t", wrong, qos=1)
+            assert await tx.publish("t", b"x", qos=1) == 16
 
     run(test())
 
