@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, Never, TypeVar, Unpack
 
 import pytest
 
@@ -156,6 +156,12 @@ class UnopenedCluster:
         self._options = options
         self._sync: SyncCluster | None = None
         self._cluster: Cluster | None = None
+
+    def __getattr__(self, name: str) -> Never:
+        raise AttributeError(
+            f"no {name}: mqtt_cluster(...) starts nothing yet. "
+            "Write `with mqtt_cluster(...) as c:`, or `async with` in an asynchronous test"
+        )
 
     async def __aenter__(self) -> Cluster:
         self._cluster = cluster = Cluster(self._nodes, self._conf, **self._options)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Never, Self, TypeVar, Unpack
 
 from ..broker.reporting.events import Row
 from ..mqtt.packets import Connack, Disconnect, SubscribeOptions
@@ -69,11 +69,17 @@ class SyncCluster:
     ) -> None:
         self.close()
 
+    async def __aenter__(self) -> Never:
+        raise TypeError("this cluster runs in its own thread: use `with`, or `async with Cluster()`")
+
+    async def __aexit__(self, *raised: object) -> None:
+        """Never called. Without it `async with` would complain about this method, and not call `__aenter__`."""
+
     @property
     def thread(self) -> LoopThread:
         """The thread in which the cluster runs. Raises RuntimeError if the cluster is not open."""
         if self._thread is None:
-            raise RuntimeError("the cluster is not open")
+            raise RuntimeError("the cluster is not open: use `with`, or call `open`")
         return self._thread
 
     # -- looking
@@ -91,17 +97,17 @@ class SyncCluster:
     @property
     def host(self) -> str:
         """The address of the first node."""
-        return self.cluster[0].host
+        return self.cluster.host
 
     @property
     def port(self) -> int:
         """The port of the first node's TCP listener."""
-        return self.cluster[0].port
+        return self.cluster.port
 
     @property
     def url(self) -> str:
         """The address of the first node, mqtt://HOST:PORT."""
-        return self.cluster[0].url
+        return self.cluster.url
 
     @property
     def faults(self) -> list[str]:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, Never, Self, TypedDict
 
 from ...broker.reporting.events import Row
 from ..chosen_keys import OF_CLUSTER, OF_NODES, check_keys
@@ -138,6 +138,12 @@ class RunningCluster:
     ) -> None:
         await self.close()
 
+    def __enter__(self) -> Never:
+        raise TypeError("this cluster runs in the loop of the test: use `async with`, or `with Cluster.sync()`")
+
+    def __exit__(self, *raised: object) -> None:
+        """Never called. Without it `with` would complain about this method, and not call `__enter__`."""
+
     async def open(self) -> None:
         """Start all nodes, join them to a cluster, and wait until it is whole.
 
@@ -202,10 +208,27 @@ class RunningCluster:
         return len(self.nodes)
 
     def node(self, number: int = 0) -> NodeHandle:
-        """Returns a node by its number, from 0. Raises `FaultError` if the cluster has no such node."""
+        """Returns a node by its number, from 0. Raises `FaultError` if the cluster has no such node, or is not open."""
+        if not self.nodes:
+            raise FaultError("the cluster is not open: use `with` or `async with`")
         if not 0 <= number < len(self.nodes):
             raise FaultError(f"there is no node {number}: this cluster has nodes 0 to {len(self.nodes) - 1}")
         return self.nodes[number]
+
+    @property
+    def host(self) -> str:
+        """The address of the first node."""
+        return self.node().host
+
+    @property
+    def port(self) -> int:
+        """The port of the first node's TCP listener."""
+        return self.node().port
+
+    @property
+    def url(self) -> str:
+        """The address of the first node, mqtt://HOST:PORT."""
+        return self.node().url
 
     @property
     def rows(self) -> list[Row]:

@@ -9,6 +9,7 @@ import pytest
 
 from strogoff import testing
 from strogoff.testing.cluster import Cluster
+from strogoff.testing.faults.packet_drops import FaultError
 from strogoff.testing.runtime.running_cluster import ClusterOptions
 
 from .run_loop import run
@@ -30,6 +31,34 @@ def test_both_kinds_of_clusters_take_the_same_arguments() -> None:
         Cluster(1, **wrong)
     with pytest.raises(TypeError, match="speed"):
         Cluster.sync(1, **wrong)
+
+
+def test_both_kinds_of_clusters_have_the_address_of_the_first_node() -> None:
+    async def test() -> None:
+        async with Cluster() as c:
+            assert (c.host, c.port, c.url) == (c[0].host, c[0].port, c[0].url)
+
+    run(test())
+    with Cluster.sync() as c:
+        assert (c.host, c.port, c.url) == (c[0].host, c[0].port, c[0].url)
+
+
+def test_the_wrong_kind_of_with() -> None:
+    """The error says what to write instead."""
+    wrong: Any = Cluster()
+    with pytest.raises(TypeError, match=r"use `async with`, or `with Cluster\.sync\(\)`"), wrong:
+        pass
+    wrong = Cluster.sync()
+
+    async def test() -> None:
+        async with wrong:
+            pass
+
+    with pytest.raises(TypeError, match=r"use `with`, or `async with Cluster\(\)`"):
+        run(test())
+    for each in (Cluster(), Cluster.sync()):
+        with pytest.raises(FaultError, match="the cluster is not open"):
+            assert each.port
 
 
 def test_every_exported_name_is_the_object_of_that_name() -> None:

@@ -326,6 +326,18 @@ def test_the_factory_takes_a_policy(pytester: pytest.Pytester) -> None:
     run_sample(pytester, source).assert_outcomes(passed=2)
 
 
+def test_a_cluster_that_no_with_has_opened(pytester: pytest.Pytester) -> None:
+    """The error says what to write."""
+    source = """
+        import pytest
+
+        def test_it(mqtt_cluster):
+            with pytest.raises(AttributeError, match="^no client: .* Write `with mqtt_cluster"):
+                mqtt_cluster(nodes=3).client("reader")
+    """
+    run_sample(pytester, source).assert_outcomes(passed=1)
+
+
 def test_options_in_the_ini_file(pytester: pytest.Pytester) -> None:
     """They have the same names; a wrong number is an error."""
     pytester.makeini("[pytest]\nmqtt_seed = 33\n")
