@@ -80,21 +80,26 @@ class InProcessServer(Server):
         clocks: Clocks = OF_THE_MACHINE,
         stamp: int = 0,
     ) -> None:
+        self._dead = False
+
+        def say(level: str, text: str) -> None:
+            if not self._dead:
+                log(level, text)
+
         self.gate = FaultGate(lambda link, origin: self.node.accept(link, origin), reset, activity, drops)
         super().__init__(
             settings,
-            log,
+            say,
             transport(self.gate) if transport is not None else None,
             tune,
             (sink,),
             lambda boot: random.Random(f"{seed} {boot}"),
             clocks,
         )
-        self.listeners = _GatedListeners(self, log, limiter_options(settings))
+        self.listeners = _GatedListeners(self, say, limiter_options(settings))
         self._disks = disks
         self._sink = sink
         self._stamp = stamp
-        self._dead = False
         self._threads: list[threading.Thread] = []
 
     async def start(self) -> None:
@@ -133,7 +138,7 @@ class InProcessServer(Server):
         return hasattr(self, "node") and not self.node.closing
 
     async def kill(self) -> None:
-        """End as kill -9 does: flush nothing, tell nobody, publish no wills; clients get a TCP reset."""
+        """End as kill -9 does: flush and log nothing, tell nobody, publish no wills; clients get a TCP reset."""
         self._dead = True
         self.gate.cut()
         self.node.closing = True

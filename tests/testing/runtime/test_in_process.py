@@ -13,9 +13,14 @@ from strogoff.testing.runtime.memory_disk import Disks
 from ..run_loop import run
 
 
-def make(folder: Path, rows: list[Row], disks: Disks | None) -> InProcessServer:
+def make(folder: Path, rows: list[Row], disks: Disks | None, lines: list[str] | None = None) -> InProcessServer:
     conf = {"listener.tcp.default": "127.0.0.1:0", "platform_data_dir": str(folder), "eventlog.level": "off"}
-    return InProcessServer(load(None, {}, conf), lambda level, text: None, disks, rows.append, IdleDetector(), "1", [])
+
+    def log(level: str, text: str) -> None:
+        if lines is not None:
+            lines.append(text)
+
+    return InProcessServer(load(None, {}, conf), log, disks, rows.append, IdleDetector(), "1", [])
 
 
 def test_the_log_begins_with_the_node(tmp_path: Path) -> None:
@@ -69,5 +74,21 @@ def test_a_kill_loses_uncommitted_writes_only(tmp_path: Path) -> None:
             await again.start()
             assert (again.store.get(b"ykept"), again.store.get(b"ylost")) == (b"1", None)
             await again.stop()
+
+    run(test())
+
+
+def test_a_killed_node_logs_nothing(tmp_path: Path) -> None:
+    """Neither while its parts end, nor later."""
+    lines: list[str] = []
+
+    async def test() -> None:
+        server = make(tmp_path, [], {}, lines)
+        await server.start()
+        before = list(lines)
+        await server.kill()
+        await server.listeners.close(0)
+        server.node.env.log("error", "too late")
+        assert lines == before != []
 
     run(test())
