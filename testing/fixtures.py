@@ -18,7 +18,7 @@ from .async_bridge import BridgedClient
 from .cluster import Cluster
 from .log_audit.audit import Audit
 from .runtime.node_handle import NodeHandle
-from .runtime.running_cluster import ClusterOptions, Conf, RunningCluster
+from .runtime.running_cluster import ClusterOptions, Conf, RunningCluster, check_closed
 from .sync import SyncClient, SyncCluster
 
 OPERATIONS = ("register", "publish", "subscribe", "unsubscribe")
@@ -105,6 +105,7 @@ class ClusterFactory:
                 raise pytest.UsageError(f"mqtt marker: it has {', '.join(_MARKER)}, not {unknown or mark.args}")
         self._nodes = self._marker.get("nodes", nodes)
         self._open: list[SyncCluster] = []
+        self._asynchronous: list[RunningCluster] = []
         self._traces = request.node.stash.setdefault(_TRACES, _traces(request, self._marker.get("seed")))
 
     def __call__(
@@ -135,12 +136,15 @@ class ClusterFactory:
     def opened(self, cluster: RunningCluster, sync: SyncCluster | None = None) -> None:
         """Remember a cluster that is about to start: a failure report describes it, `close` closes a `sync` one."""
         self._traces.clusters.append((cluster, cluster.audit if sync is None else sync.audit))
-        if sync is not None:
+        if sync is None:
+            self._asynchronous.append(cluster)
+        else:
             self._open.append(sync)
 
     def close(self) -> None:
-        """Close the blocking clusters that the test has left open. Raises `LeakError`."""
+        """Close the blocking clusters that the test has left open. Raises `LeakError`, also if another one is open."""
         with contextlib.ExitStack() as ending:  # closes each, even if another one has a leak
+            ending.callback(check_closed, self._asynchronous)
             for cluster in self._open:
                 ending.callback(cluster.close)
             self._open.clear()

@@ -66,6 +66,17 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         forget(item)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    """pytest: a cluster that is open after the end of its event loop is an error of the test."""
+    __tracebackhide__ = True
+    try:
+        yield
+    finally:
+        if running := sys.modules.get(f"{__package__}.runtime.running_cluster"):
+            running.check_closed()
+
+
 @pytest.fixture
 def mqtt_broker(request: pytest.FixtureRequest) -> Iterator[SyncCluster]:
     """One broker in its own thread, new for each test: `.host`, `.port`, `.url`, faults and audit (`SyncCluster`)."""

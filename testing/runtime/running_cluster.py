@@ -81,6 +81,25 @@ class NotSettled(TimeoutError):
         self.pending = pending
 
 
+OPEN: dict[RunningCluster, asyncio.AbstractEventLoop] = {}
+"""The clusters that are open, and their loops."""
+
+
+def check_closed(ours: Iterable[RunningCluster] = ()) -> None:
+    """Raises `LeakError` if one of these clusters is open, or any cluster whose loop has ended: nobody can close that.
+
+    Forgets them, and releases what needs no loop.
+    """
+    __tracebackhide__ = True
+    mine = set(ours)
+    left = [cluster for cluster, loop in list(OPEN.items()) if cluster in mine or loop.is_closed()]
+    for cluster in left:
+        cluster.give_up()
+    if left:
+        sizes = ", ".join(f"{len(cluster)} node{'s' if len(cluster) > 1 else ''}" for cluster in left)
+        raise LeakError(f"a cluster was left open ({sizes}): use `async with`, or call `close`")
+
+
 class RunningCluster:
     """`nodes` brokers in the running loop, joined to a cluster; an asynchronous context manager.
 
@@ -157,6 +176,7 @@ class RunningCluster:
         folder = self._directory or self._temporary
         assert folder is not None
         names = [f"node{number}@127.0.0.1" for number in range(self._count)]
+        OPEN[self] = asyncio.get_running_loop()
         try:
             if self._count > 1:
                 self._node_links = NodeLinks(self.links, names, self.pace)
@@ -186,6 +206,7 @@ class RunningCluster:
 
     async def close(self) -> None:
         """Close the clients, stop the running nodes, and remove temporary data. Raises `LeakError`."""
+        OPEN.pop(self, None)
         leaks: list[str] = []
         for client in self._clients:
             client.abort()
@@ -198,6 +219,16 @@ class RunningCluster:
                 ending.push_async_callback(handle.end, leaks)
         if leaks:
             raise LeakError("; ".join(leaks))
+
+    def give_up(self) -> None:
+        """Release ports and temporary data without the loop: it has ended, or runs no more."""
+        OPEN.pop(self, None)
+        for handle in self.nodes:
+            handle.release()
+        if self._node_links is not None:
+            self._node_links.release()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
     # -- looking
 

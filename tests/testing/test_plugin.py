@@ -142,7 +142,7 @@ def test_the_report_has_the_last_warnings_of_each_node(pytester: pytest.Pytester
     """
     result = run_sample(pytester, source)
     shown = [line for line in result.outlines if line.startswith("log of node ")]
-    assert {line.split(":")[1] for line in shown} == {" warning"}
+    assert {line.split(":")[1] for line in shown} <= {" warning", " error"}
     of_0 = [line for line in shown if line.startswith("log of node 0: ")]
     assert len(of_0) == 10 and any('policy="allow_publish_during_netsplit=off"' in line for line in of_0)
     assert [line for line in shown if line.startswith("log of node 1: ")]
@@ -269,6 +269,71 @@ def test_all_clusters_are_closed_although_one_has_a_leak(pytester: pytest.Pytest
     outcome = run_sample(pytester, source)
     outcome.assert_outcomes(passed=2, errors=1)
     assert "LeakError: a task is left" in outcome.stdout.str()
+
+
+def test_an_asynchronous_cluster_that_is_left_open_is_an_error_of_its_test(pytester: pytest.Pytester) -> None:
+    """One of the factory as soon as its test ends, others as soon as their loop ends. No other test has the error."""
+    source = """
+        import asyncio
+        import pytest
+        from strogoff.testing import Cluster
+
+        @pytest.fixture(scope="module")
+        def loop():
+            loop = asyncio.new_event_loop()
+            yield loop
+            loop.close()
+
+        @pytest.fixture(scope="module")
+        def of_module(loop):
+            cluster = Cluster()
+            loop.run_until_complete(cluster.open())
+            yield cluster
+            loop.run_until_complete(cluster.close())
+
+        def test_factory(mqtt_cluster, loop):
+            loop.run_until_complete(mqtt_cluster(nodes=2).__aenter__())
+
+        def test_own():
+            async def work():
+                await Cluster(engine="leveldb").open()
+            asyncio.run(work())
+
+        def test_both(mqtt_cluster):
+            async def work():
+                await mqtt_cluster().__aenter__()
+                await Cluster().open()
+            asyncio.run(work())
+
+        def test_closed(of_module, mqtt_cluster):
+            async def work():
+                async with mqtt_cluster() as c, Cluster():
+                    pass
+                with pytest.raises(ValueError):
+                    async with Cluster(conf={"nodename": "x"}):
+                        pass
+            asyncio.run(work())
+
+        def test_of_module(of_module):
+            assert of_module[0].up
+
+        def test_with_an_error_of_its_own(request):
+            request.addfinalizer(lambda: 1 / 0)
+            asyncio.run(Cluster().open())
+    """
+    result = run_sample(pytester, source, "-rE")
+    result.assert_outcomes(passed=6, errors=4)
+    result.stdout.fnmatch_lines(
+        [
+            "*LeakError: a cluster was left open (2 nodes): use `async with`, or call `close`",
+            "*LeakError: a cluster was left open (1 node): use `async with`, or call `close`",
+            "*LeakError: a cluster was left open (1 node, 1 node): *",
+            "*ZeroDivisionError*",
+            "*LeakError: a cluster was left open (1 node): *",
+        ]
+    )
+    for name in ("factory", "own", "both", "with_an_error_of_its_own"):
+        result.stdout.fnmatch_lines([f"ERROR *::test_{name}"])
 
 
 def test_the_marker_sets_the_options_of_a_cluster(pytester: pytest.Pytester) -> None:
