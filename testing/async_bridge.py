@@ -8,7 +8,10 @@ from typing import Any, Self, TypeVar
 from ..mqtt.packets import Connack, Disconnect
 from .client import TIMEOUT_S
 from .client_session import Message
+from .hidden_frames import of_documented_errors
 from .sync import Filters, ThreadClient
+
+__tracebackhide__ = of_documented_errors
 
 _T = TypeVar("_T")
 

@@ -7,7 +7,10 @@ from typing import Any
 
 from .client import TIMEOUT_S
 from .client_session import Message
+from .hidden_frames import of_documented_errors
 from .sync import SyncClient, SyncCluster
+
+__tracebackhide__ = of_documented_errors
 
 
 class Capture:

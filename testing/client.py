@@ -19,6 +19,9 @@ from ..mqtt.encoder import encode
 from ..mqtt.packets import Connack, Publish, Subscribe, SubscribeOptions, Unsubscribe, Will
 from .client_errors import ConnectionLost, MqttClosed, reason_text, refusal
 from .client_session import Message, SessionState
+from .hidden_frames import of_documented_errors
+
+__tracebackhide__ = of_documented_errors
 
 _T = TypeVar("_T")
 NEVER = 0xFFFFFFFF
@@ -120,7 +123,10 @@ class Client(asyncio.Protocol):
 
     async def _accepted(self, host: str, port: int) -> Connack:
         """Open a connection, send CONNECT, and return the CONNACK."""
-        await asyncio.get_running_loop().create_connection(lambda: self, host, port, ssl=self._tls)
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: self, host, port, ssl=self._tls)
+        except OSError as error:
+            raise error.with_traceback(None) from None  # without the frames of asyncio, which say nothing
         answered = self._expect(Connack, 0)
         self._send(self._connect)
         connack: Connack = await answered

@@ -16,10 +16,13 @@ import pytest
 
 from .async_bridge import BridgedClient
 from .cluster import Cluster
+from .hidden_frames import of_documented_errors
 from .log_audit.audit import Audit
 from .runtime.node_handle import NodeHandle
 from .runtime.running_cluster import ClusterOptions, Conf, RunningCluster, check_closed
 from .sync import SyncClient, SyncCluster
+
+__tracebackhide__ = of_documented_errors
 
 OPERATIONS = ("register", "publish", "subscribe", "unsubscribe")
 _MARKER = ("nodes", "seed", "policy", "conf", "engine", "links", "pace")

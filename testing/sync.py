@@ -15,10 +15,13 @@ from ..mqtt.packets import Connack, Disconnect, SubscribeOptions
 from .client import TIMEOUT_S, Client
 from .client_session import Message
 from .faults.packet_drops import Direction, Drop, Then
+from .hidden_frames import of_documented_errors
 from .log_audit.audit import Audit
 from .runtime.loop_thread import LoopThread
 from .runtime.node_handle import NodeHandle
 from .runtime.running_cluster import SERVE_S, SETTLE_S, ClusterOptions, Conf, RunningCluster, Sees
+
+__tracebackhide__ = of_documented_errors
 
 _T = TypeVar("_T")
 Filters = str | SubscribeOptions | Iterable[str | SubscribeOptions]

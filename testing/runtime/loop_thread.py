@@ -7,7 +7,10 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from ..hidden_frames import of_documented_errors
 from .node_handle import LeakError
+
+__tracebackhide__ = of_documented_errors
 
 _T = TypeVar("_T")
 CALL_S = 60.0
@@ -38,10 +41,16 @@ class LoopThread:
         assert threading.current_thread() is not self._thread, "a blocking call from the loop itself"
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return running.result(limit_s + CALL_S)
+            error = running.exception(limit_s + CALL_S)
         except BaseException:
             running.cancel()
             raise
+        if error is None:
+            return running.result()
+        try:
+            raise error  # not by `result`: its frames would hide the caller's line in a report
+        finally:
+            del error  # it has this frame: a cycle
 
     async def bridge(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine in the loop, and await its end in another asyncio loop. A cancellation cancels the work."""

@@ -16,10 +16,13 @@ from ...broker.node import Node
 from ...broker.reporting.events import Row
 from ...configs import ConfigError, Settings, load
 from ..faults.packet_drops import Drop, FaultError
+from ..hidden_frames import of_documented_errors
 from .idle import IdleDetector
 from .in_process import InProcessServer
 from .memory_disk import Disks
 from .node_links import NodeLinks
+
+__tracebackhide__ = of_documented_errors
 
 LISTENER = "listener.tcp.default"
 CLUSTER_LISTENER = "listener.vmq.default"

@@ -27,6 +27,7 @@ from ..chosen_keys import OF_CLUSTER, OF_NODES, check_keys
 from ..client import Client
 from ..faults.network_faults import NetworkFaults, sides_of
 from ..faults.packet_drops import Direction, Drop, FaultError, Then
+from ..hidden_frames import of_documented_errors
 from ..log_audit.audit import Audit, audit
 from ..log_audit.log_files import write_log
 from .convergence import can_serve, complete, copied, diverged, in_progress, join, serves
@@ -36,6 +37,8 @@ from .memory_disk import Disks
 from .node_handle import NOBODY, LeakError, NodeHandle
 from .node_links import Links, NodeLinks
 from .time_scale import check_pace
+
+__tracebackhide__ = of_documented_errors
 
 MAX_NODES = 7
 ROWS_KEPT = 1_000_000

@@ -59,7 +59,7 @@ def test_an_interrupted_call_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Future, "result", interrupted)
+        patch.setattr(Future, "exception", interrupted)
         with pytest.raises(KeyboardInterrupt):
             thread.call(works())
     thread.stop()
