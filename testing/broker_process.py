@@ -54,6 +54,11 @@ class BrokerProcess:
             raise RuntimeError("the broker does not run")
         return self._process.pid
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was never started, or `kill` or `stop` has ended it; not if it has ended by itself."""
+        return self._process is None
+
     def start(self) -> None:
         """Start the broker and wait until it is ready.
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .fixtures import ClientFactory, ClusterFactory, External
     from .sync import SyncCluster
 
+_PROCESS = pytest.StashKey["BrokerProcess"]()
 _OPTIONS = (
     ("mqtt_seed", "seed of the brokers' random choices; the report of a failed test has it"),
     ("mqtt_trace_dir", "directory for the event logs of failed tests (default: below pytest's temporary directory)"),
@@ -64,6 +65,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         from .fixtures import forget
 
         forget(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """pytest: start the process of `mqtt_broker_proc` again, with its port and data, if a former test has ended it."""
+    process = item.config.stash.get(_PROCESS, None)
+    if process is not None and process.ended and "mqtt_broker_proc" in getattr(item, "fixturenames", ()):
+        process.start()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -122,12 +131,16 @@ def mqtt_url(mqtt_broker: SyncCluster) -> str:
 
 
 @pytest.fixture(scope="session")
-def mqtt_broker_proc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """One broker process for the whole run, with xdist one for each worker: `.host`, `.port`, `.url`, `.kill()`."""
+def mqtt_broker_proc(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[BrokerProcess]:
+    """One broker process for the whole run, with xdist one for each worker: `.host`, `.port`, `.url`, `.kill()`,
+    `.start()`. If a test has ended it, it is started again before the next test that uses it.
+    """
     from .broker_process import BrokerProcess
 
     with BrokerProcess(directory=tmp_path_factory.mktemp("mqtt_broker_proc")) as process:
+        pytestconfig.stash[_PROCESS] = process
         yield process
+    del pytestconfig.stash[_PROCESS]
 
 
 @pytest.fixture(scope="session")

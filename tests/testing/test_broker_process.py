@@ -11,6 +11,9 @@ import pytest
 from strogoff.testing.broker_process import BrokerProcess
 from strogoff.testing.client import Client
 
+from .run_sample import run_sample
+
+pytest_plugins = "pytester"
 pytestmark = pytest.mark.system
 
 
@@ -24,9 +27,11 @@ def test_kill_and_start(tmp_path: Path) -> None:
 
     with BrokerProcess(directory=tmp_path) as broker:
         port, pid = broker.port, broker.pid
+        assert not broker.ended
         assert broker.url == f"mqtt://127.0.0.1:{port}"
         asyncio.run(talk(port, False))
         broker.kill()
+        assert broker.ended
         with pytest.raises(RuntimeError, match="does not run"):
             assert broker.pid
         broker.start()
@@ -37,6 +42,40 @@ def test_kill_and_start(tmp_path: Path) -> None:
         assert broker.pid == pid
         asyncio.run(talk(port, True))
     broker.close()
+
+
+def test_the_fixture_starts_it_again_for_the_next_test(pytester: pytest.Pytester) -> None:
+    """With its port and its data. If it has ended by itself, tests fail: that may be a defect."""
+    source = """
+        import asyncio, os, signal
+        import pytest
+        from strogoff.testing import Client
+
+        async def talk(port, present):
+            async with Client("rx", port=port, clean_start=False) as rx:
+                assert rx.session_present is present
+
+        def test_kill(mqtt_broker_proc):
+            asyncio.run(talk(mqtt_broker_proc.port, False))
+            mqtt_broker_proc.kill()
+
+        def test_without():
+            pass
+
+        def test_again(mqtt_broker_proc):
+            asyncio.run(talk(mqtt_broker_proc.port, True))
+            os.kill(mqtt_broker_proc.pid, signal.SIGKILL)
+            mqtt_broker_proc._process.wait()
+
+        def test_ended_by_itself(mqtt_broker_proc):
+            with pytest.raises(ConnectionRefusedError):
+                asyncio.run(talk(mqtt_broker_proc.port, True))
+            mqtt_broker_proc.start()
+
+        def test_started(mqtt_broker_proc):
+            asyncio.run(talk(mqtt_broker_proc.port, True))
+    """
+    run_sample(pytester, source).assert_outcomes(passed=5)
 
 
 def test_a_failed_start_reports_the_reason() -> None:
