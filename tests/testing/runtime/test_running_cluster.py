@@ -16,7 +16,8 @@ from strogoff.testing.faults.packet_drops import FaultError
 from strogoff.testing.log_audit.log_files import write_log
 from strogoff.testing.runtime.directories import Engine
 from strogoff.testing.runtime.in_process import InProcessServer
-from strogoff.testing.runtime.running_cluster import NotSettled
+from strogoff.testing.runtime.node_handle import LeakError
+from strogoff.testing.runtime.running_cluster import NotSettled, check_closed
 
 from ..run_loop import run
 
@@ -326,6 +327,24 @@ def test_impossible_requests_are_errors() -> None:
             assert c.faults == ["kill node 0"]
 
     run(test())
+
+
+@pytest.mark.parametrize("engine", ["memory", "leveldb"])
+def test_a_cluster_whose_loop_has_ended_is_a_leak(engine: Engine) -> None:
+    """It is told once, its port is free, and its temporary data is gone. One in a loop that goes on may be meant so."""
+    loop = asyncio.new_event_loop()
+    going_on, left = Cluster(), Cluster(engine=engine)
+    loop.run_until_complete(going_on.open())
+    asyncio.run(left.open())
+    with pytest.raises(LeakError, match=r"a cluster was left open \(1 node\)"):
+        check_closed()
+    assert left[0]._reserved.fileno() == -1 and not left[0].directory.exists()
+    check_closed([left])
+    with pytest.raises(LeakError, match="left open"):
+        check_closed([going_on])
+    loop.run_until_complete(going_on.close())
+    loop.close()
+    check_closed()
 
 
 def test_the_log_can_be_kept(tmp_path: Path) -> None:
