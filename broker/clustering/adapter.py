@@ -477,6 +477,7 @@ class ClusterAdapter:
             for connection in list(node.connections.values()):
                 if connection.acks.owes_answers():
                     close(connection, self.incidents, self._no_lease())
+            node.gateways.registration.local.void()
             cancel_forwards(node)
             node.wills.route_again()
         self.sender.since = self.relay_sender.since = since

@@ -21,32 +21,34 @@ from .messages import Client
 
 LATEST = (1 << 63) - 1
 """In place of the epoch of a client that is served without a lease: no session counts as newer."""
+UNKNOWN = 0
+"""In place of the epoch of a connection that has ended without a registration: it may have had a durable session."""
 RESOLVE_MS = 2_000
 """How long the client id of an ended connection waits for the other nodes' answers. They may be absent for days."""
 
 
 class _Local(msgspec.Struct, eq=False):
-    """One client. `connection` is None after its end; `open` counts the publishes without an answer. `registered`: the
-    registrar knew the client as one without durable state when the connection ended."""
+    """One client. `connection` is None after its end; `open` counts the publishes without an answer, those of earlier
+    connections that have ended here as well. `number` is that of the last connection."""
 
     client: bytes
+    number: int
     connection: ClientConnection | None
-    epoch: int = 0
+    epoch: int
     open: int = 0
-    registered: bool = True
     timer: Timer | None = None
 
 
 class LocalClients:
     """The clients of one gateway. `ended` is called with client key and number of each client
-    that counts no more; `claimed` with those of a client that ended here under no number."""
+    that counts no more; `claimed` with those of a client whose connection has ended and that still counts."""
 
     def __init__(
         self,
         env: Environment,
         sessions: SessionRegistry,
         ended: Callable[[bytes, int], None],
-        claimed: Callable[[bytes, int], bool],
+        claimed: Callable[[bytes, int], None],
     ) -> None:
         self._env = env
         self._sessions = sessions
@@ -55,6 +57,8 @@ class LocalClients:
         self._clients: dict[int, _Local] = {}
         self._numbers: dict[int, int] = {}
         """id of a connection -> its number."""
+        self._resolving: dict[bytes, _Local] = {}
+        """The clients whose connection has ended while other nodes still have to answer for it."""
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -62,7 +66,7 @@ class LocalClients:
     def begin(self, connection: ClientConnection, number: int, epoch: int) -> None:
         """The registrar knows this connection by this number, since this epoch of the slot."""
         self._numbers[id(connection)] = number
-        self._clients[number] = _Local(_key_of(connection), connection, epoch)
+        self._clients[number] = _Local(_key_of(connection), number, connection, epoch)
 
     def number_of(self, connection: ClientConnection) -> int:
         """The number of a connection; 0 if it has none."""
@@ -76,19 +80,31 @@ class LocalClients:
             local = self._clients[number]
             local.connection = None
         elif unanswered and connection.client_id:
-            number, local = self._env.numbers.unique(), _Local(_key_of(connection), None, registered=False)
-            if not self._claimed(local.client, number):
-                return
-            self._clients[number] = local
+            local = _Local(_key_of(connection), self._env.numbers.unique(), None, UNKNOWN)
         else:
             return
-        if not unanswered:
-            self._over(number)
-            return
-        local.open = len(unanswered)
-        for pending in unanswered:
-            pending.waiter = lambda: self._answered(number)
-        local.timer = self._env.timers.at(self._env.now + RESOLVE_MS, lambda: self._over(number))
+        if unanswered or local.client in self._resolving:
+            resolving = self._resolve(local, len(unanswered))
+            for pending in unanswered:
+                pending.waiter = lambda: self._answered(resolving)
+        else:
+            self._over(local)
+
+    def _resolve(self, last: _Local, unanswered: int) -> _Local:
+        """Wait for so many answers, and for those to earlier connections of the client: the registrar knows only the
+        last connection here. Returns what counts the answers."""
+        local = self._resolving.setdefault(last.client, last)
+        former, local.number, local.epoch = local.number, last.number, last.epoch
+        self._clients.pop(former, None)
+        self._clients[local.number] = local
+        local.open += unanswered
+        if unanswered:
+            self._env.timers.cancel(local.timer)
+            local.timer = self._env.timers.at(self._env.now + RESOLVE_MS, lambda: self._over(local))
+        self._claimed(local.client, local.number)
+        if former != local.number:
+            self._ended(local.client, former)
+        return local
 
     def is_unknown(self, client: bytes) -> bool:
         """True if the client id is connected here, and no registrar has a number for the connection."""
@@ -114,14 +130,22 @@ class LocalClients:
 
     def resolving(self, slot: int) -> bool:
         """True if a connection of a client in this slot has ended, and the other nodes still have to answer for it."""
-        return any(local.connection is None and local.client[0] == slot for local in self._clients.values())
+        return any(client[0] == slot for client in self._resolving)
+
+    def ended(self) -> list[tuple[bytes, int]]:
+        """Client key and number of each client whose connection has ended and that still counts."""
+        return [(client, local.number) for client, local in self._resolving.items()]
+
+    def void(self) -> None:
+        """What the clients of ended connections have published is void (H-14): nobody waits for it."""
+        for local in list(self._resolving.values()):
+            self._over(local)
 
     def clients_in(self, slots: Container[int]) -> list[Client]:
-        """Return what REPORT says of each client in these slots.
+        """Return what REPORT says of each client in these slots, by its last connection.
 
-        One whose connection has ended under no number may have a durable session, which must not end because of it.
-        Nobody has to wait for what such a client published: a node that asks has got the slot because this node was out
-        of the view, and the other nodes skip its copies from before (H-14).
+        One whose connection has ended under no number may have a durable session, which must not end because of it: its
+        epoch is `UNKNOWN`.
         """
         for session in self._sessions.local():
             connection = session.connection
@@ -131,11 +155,11 @@ class LocalClients:
                 registered_in = connection.origin.registered_in
                 epoch = LATEST if registered_in is None else registered_in
                 self.begin(connection, self._env.numbers.unique(), epoch)
-        known = [(local, number) for number, local in self._clients.items() if local.registered]
+        connected = {local.client: local for local in self._clients.values() if local.connection is not None}
         return [
-            (local.client, number, local.epoch, self._ago_ms(local))
-            for local, number in known
-            if local.client[0] in slots
+            (client, local.number, local.epoch, self._ago_ms(local))
+            for client, local in {**self._resolving, **connected}.items()
+            if client[0] in slots
         ]
 
     def _ago_ms(self, local: _Local) -> int:
@@ -143,18 +167,16 @@ class LocalClients:
         session = None if local.connection is None else local.connection.session
         return self._env.now - (0 if session is None else min(session.latest.began, self._env.now))
 
-    def _answered(self, number: int) -> None:
-        local = self._clients.get(number)
-        if local is not None:
-            local.open -= 1
-            if not local.open:
-                self._over(number)
+    def _answered(self, local: _Local) -> None:
+        local.open -= 1
+        if not local.open:
+            self._over(local)
 
-    def _over(self, number: int) -> None:
-        local = self._clients.pop(number, None)
-        if local is not None:
+    def _over(self, local: _Local) -> None:
+        if self._clients.pop(local.number, None) is not None:
+            self._resolving.pop(local.client, None)
             self._env.timers.cancel(local.timer)
-            self._ended(local.client, number)
+            self._ended(local.client, local.number)
 
 
 def _key_of(connection: ClientConnection) -> bytes:

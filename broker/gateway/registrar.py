@@ -79,8 +79,12 @@ class Registrar:
 
     # -- the table, the view, the tunnels
 
-    def applied(self, slots: dict[int, int], others: Iterable[str]) -> None:
-        """This node registers these slots (slot -> epoch), and these other nodes are in the view."""
+    def applied(self, slots: dict[int, int], others: Iterable[str], ended: Iterable[tuple[bytes, int]] = ()) -> None:
+        """This node registers these slots (slot -> epoch), and these other nodes are in the view.
+
+        `ended`: the client ids that stay with this node for a while although their connections here have ended, with
+        the numbers of these connections (H-38). Nobody asks this node for them.
+        """
         others = set(others)
         left, entered = self._others - others, others - self._others
         begun: dict[int, int] = {}
@@ -92,6 +96,9 @@ class Registrar:
                 freed = self._drop(gone)
             begun = {slot: epoch for slot, epoch in slots.items() if slot in gone or slot not in self._epochs}
             self._epochs = dict(slots)
+        for client, connection in ended:
+            if client[0] in begun:
+                self.claim(client, self.name, connection)
         # before anybody is served: a node that enters may serve a client id that waits here
         for node in sorted(others):
             self._begin(node, self._epochs if node in entered else begun)

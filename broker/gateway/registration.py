@@ -121,7 +121,7 @@ class Registration:
         """The table of slots has changed: ask for the clients of new slots, and answer questions that have waited."""
         if not self._used:
             return
-        self.registrar.applied(self.locator.registered_by(self.name), self.others)
+        self.registrar.applied(self.locator.registered_by(self.name), self.others, self.local.ended())
         for node in list(self._questions):
             self._answer(node)
 
@@ -165,14 +165,12 @@ class Registration:
         else:
             tell()
 
-    def _claimed(self, client: bytes, number: int) -> bool:
-        """A connection without a number has ended, and its messages are on their way.
-
-        True if this node registers its client id."""
-        if self.locator.registrar_of(client[0]) != self.name or self.registrar.owner(client) is not None:
-            return False
-        self.registrar.claim(client, self.name, number)
-        return True
+    def _claimed(self, client: bytes, number: int) -> None:
+        """A connection has ended, and its messages are on their way: if this node registers the client id, it may not
+        have known the connection by a number."""
+        owner = self.registrar.owner(client)
+        if self.locator.registrar_of(client[0]) == self.name and (owner is None or owner.node == self.name):
+            self.registrar.claim(client, self.name, number)
 
     def _ended(self, client: bytes, number: int) -> None:
         """A local client counts no more: tell its registrar."""
@@ -249,12 +247,13 @@ class Registration:
     def _reported(self, node: str, number: int, reported: Client) -> None:
         """A gateway has this client since this epoch of the slot. The Clean Start of that client has ended a durable
         session from an earlier epoch, while this node was absent. One that has begun since then is newer, for the
-        registrar of that epoch has ended those from before; so is a connection here (H-37)."""
+        registrar of that epoch has ended those from before; so is a connection here (H-37). Without an epoch the
+        connection has ended, and only its messages are on their way (H-38): it ends no session."""
         client, connection, epoch, ago_ms = reported
         began = self._sessions.began(ago_ms)
         session = self._sessions.wake(client)
         newer = session is not None and session.durable and epoch_of(session.incarnation) >= epoch
         if session is not None and (session.connection is not None or newer):
             self.evict(client, Owner(node, connection))
-        elif self.registrar.reported(node, number, client, connection, began) and session is not None:
+        elif self.registrar.reported(node, number, client, connection, began) and session is not None and epoch:
             session.discard()

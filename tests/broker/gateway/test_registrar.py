@@ -131,6 +131,19 @@ def test_a_slot_that_goes_and_comes_is_asked_for_again() -> None:
     assert port.questions[1:] == [("n2", 2, {6: 3})]
 
 
+def test_ended_connections_of_this_node_keep_their_client_ids_in_a_new_epoch() -> None:
+    """H-38: nobody else reports them."""
+    made, port = registrar("n2")
+    made.claim(A, "n1", 7)
+    made.claim(B, "n2", 8)
+    made.applied({5: 2, 6: 1}, ("n2",), [(A, 7), (B, 9)])
+    made.answered("n2", port.questions[-1][1])
+    assert (made.owner(A), made.owner(B)) == (Owner("n1", 7), Owner("n2", 8))
+    assert not made.is_free_now(A, "n2") and made.is_free_now(A, "n1")
+    made.ended("n1", 7)
+    assert made.is_free_now(A, "n2")
+
+
 def test_an_answer_for_an_earlier_epoch_counts_for_nothing() -> None:
     made, port = registrar("n2", answered=False)
     made.applied({5: 2, 6: 1}, ("n2",))
