@@ -280,9 +280,8 @@ def test_an_asynchronous_cluster_that_is_left_open_is_an_error_of_its_test(pytes
 
         @pytest.fixture(scope="module")
         def loop():
-            loop = asyncio.new_event_loop()
-            yield loop
-            loop.close()
+            with asyncio.Runner() as runner:
+                yield runner.get_loop()
 
         @pytest.fixture(scope="module")
         def of_module(loop):
