@@ -20,6 +20,7 @@ from ..routing.pending_acks import PendingAcks
 from .flow_control import FlowControl
 from .output_buffer import OutputBuffer
 from .timers import ConnectionTimers
+from .turns import COPIES_PER_TURN
 
 Item = bytes | Callable[[], None]
 
@@ -185,26 +186,37 @@ class AckQueue:
         """The disk or another node has met a condition: send the answers that are due.
 
         An item that is a function may lead to another call of this method, for example if routing a message reveals a
-        new view. That call returns at once, so that the items stay in order.
+        new view. That call returns at once, so that the items stay in order. So do calls while the rest of the items
+        waits for the next turn of the loop.
         """
-        if self._advancing:
-            return
+        if not self._advancing:
+            self._go_on()
+
+    def _go_on(self) -> None:
         self._env.tick()
         self._advancing = True
+        due = False
         try:
-            self._emit_all_that_is_due()
+            due = self._emit_those_due()
         finally:
-            self._advancing = False
+            self._advancing = due
+        if due:
+            self._env.after_turn(self._go_on)
         if _UNANSWERED in self._flow.paused_for:
             self._read_on()
 
-    def _emit_all_that_is_due(self) -> None:
+    def _emit_those_due(self) -> bool:
+        """Send answers until one has to wait. True if it only waits for the next turn of the loop: messages of QoS 2,
+        which are routed here, have put enough copies into queues."""
         waiting, env, store = self.waiting, self._env, self._env.store
+        most_copies = env.counters.router_matches_local + COPIES_PER_TURN
         while waiting:
             answer = waiting[0]
             pending = answer.pending
             if answer.commit > store.committed or (pending is not None and pending.open and not pending.failed):
                 break
+            if env.counters.router_matches_local >= most_copies:
+                return True
             waiting.popleft()
             if pending is not None:
                 pending.waiter = None  # another call is not needed: see `complete_all`
@@ -216,6 +228,7 @@ class AckQueue:
                 if answer.unacked:
                     env.counters.puback_wait.add(max(0, env.now - answer.since) / 1000)
                 self._emit(answer.item)
+        return False
 
     def _emit(self, item: Item) -> None:
         if isinstance(item, bytes):

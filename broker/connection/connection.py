@@ -42,6 +42,7 @@ from .services import ConnectionServices
 from .states import TRANSITIONS, Event, State
 from .timers import ConnectionTimers
 from .transport import PEER_CLOSED, ClientTransport, ConnectionOrigin
+from .turns import COPIES_PER_TURN
 
 _PUBACK = b"\x40\x02"
 _CLOSED = State.CLOSED
@@ -194,6 +195,8 @@ class ClientConnection:
         publishes = 0
         publishing, policy = self.publishing, self.services.policy
         permitted = publishing.permitted
+        counters = env.counters
+        most_copies = counters.router_matches_local + COPIES_PER_TURN
         epoch = env.hooks.epoch
         todo = iter(packets_in)
         for packet in todo:
@@ -210,6 +213,8 @@ class ClientConnection:
                 else:
                     handlers.publish(self, packet)
                     epoch = env.hooks.epoch
+                if counters.router_matches_local >= most_copies and self.state is not _CLOSED:
+                    flow.wait_for_turn([])
             elif kind is Puback:
                 handlers.puback(self, packet)
             else:
@@ -220,7 +225,7 @@ class ClientConnection:
             if self.state is _CLOSED:
                 return
         if publishes:
-            env.counters.publish_received[self.output.version == 5] += publishes
+            counters.publish_received[self.output.version == 5] += publishes
         if publishes or self.acks.waiting:
             self._check_flow(publishes)
         if env.options.max_message_rate or self.modifiers:

@@ -5,8 +5,9 @@ not read meanwhile, and it gets its next turns from here, round robin. All these
 `PACKETS_PER_ROUND` packets in one turn of the loop, or take `ROUND_MS`, however many connections wait. A connection
 that sends little is never on this list, so it waits only some milliseconds.
 
-Packets do not all cost the same: one PUBLISH may go to thousands. A turn that took longer than `TURN_MS` makes the next
-turn of that connection half as large.
+Packets do not all cost the same: one PUBLISH may go to thousands. So a turn also ends once its packets have put
+`COPIES_PER_TURN` copies into queues, and a turn that took longer than `TURN_MS` makes the next turn of that connection
+half as large.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Protocol
 
 PACKETS_PER_TURN = 256
 PACKETS_PER_ROUND = 512
+COPIES_PER_TURN = 2_000
+"""Copies of messages for sessions of this node after which a turn ends: about 5 ms. One PUBLISH may make more."""
 TURN_MS = 2
 ROUND_MS = 2
 TURNS_BETWEEN = 2

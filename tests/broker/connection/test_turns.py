@@ -9,6 +9,7 @@ import pytest
 
 from strogoff.broker.connection.connection import ClientConnection
 from strogoff.broker.connection.turns import (
+    COPIES_PER_TURN,
     PACKETS_PER_ROUND,
     PACKETS_PER_TURN,
     ROUND_MS,
@@ -170,6 +171,62 @@ def test_many_filters_count_as_many_packets(kind: type) -> None:
     broker.settle()
     assert found == [1]
     assert [each.packet_id for each in client.take()] == list(range(1, 21)) and handled() == 20
+
+
+SUBSCRIBERS = 300
+
+
+def copies_of_turns(broker: BrokerHarness, all_of_them: int) -> list[int]:
+    """Run the loop until queues have this number of copies; returns how many each turn has put there."""
+    counters, began_s = broker.node.env.counters, broker.loop.now_s
+    copies = [0]
+    while counters.router_matches_local < all_of_them:
+        before = counters.router_matches_local
+        assert broker.loop.turn() and broker.loop.now_s < began_s + 1
+        copies.append(counters.router_matches_local - before)
+    broker.settle()
+    return copies
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_turn_ends_after_many_copies(qos: int, durable: bool) -> None:
+    """256 packets in one segment go to 300 sessions: no turn handles all of them. The answers keep their order."""
+    broker = BrokerHarness()
+    for number in range(SUBSCRIBERS):
+        client = broker.persistent(f"s{number}") if durable else broker.client(f"s{number}")
+        client.subscribe(("t", qos))
+        if durable:
+            client.leave()
+    publisher = broker.client("p")
+    publisher.send(*[publish("t", b"%d" % number, qos, number + 1 if qos else 0) for number in range(PACKETS_PER_TURN)])
+    publisher.send(Pingreq())
+    copies = copies_of_turns(broker, SUBSCRIBERS * PACKETS_PER_TURN)
+    assert sum(copies) == SUBSCRIBERS * PACKETS_PER_TURN
+    assert COPIES_PER_TURN <= max(copies) < COPIES_PER_TURN + SUBSCRIBERS
+    answers = [each.packet_id for each in publisher.take() if not isinstance(each, Pingresp)]
+    assert answers == (list(range(1, PACKETS_PER_TURN + 1)) if qos else [])
+
+
+def test_a_connection_can_end_between_its_turns_for_copies() -> None:
+    """What was not routed has no answer: the client sends it again, and each subscriber gets it once."""
+    broker = BrokerHarness()
+    subscribers = [broker.persistent(f"s{number}") for number in range(SUBSCRIBERS)]
+    for each in subscribers:
+        each.subscribe(("t", 2))
+    publisher = broker.persistent("p")
+    counters = broker.node.env.counters
+    publisher.send(*[publish("t", b"%d" % number, 2, number + 1) for number in range(20)])
+    while not counters.router_matches_local:
+        assert broker.loop.turn()
+    assert counters.router_matches_local < 20 * SUBSCRIBERS
+    publisher.vanish()
+    broker.settle()
+    again = broker.persistent("p")
+    again.send(*[publish("t", b"%d" % number, 2, number + 1, dup=True) for number in range(20)])
+    broker.settle()
+    assert sorted(each.packet_id for each in again.take()) == list(range(1, 21))
+    assert [each.payload for each in subscribers[0].drain()] == [b"%d" % number for number in range(20)]
 
 
 class Thinking:
