@@ -54,7 +54,7 @@ IN_BROKER: dict[str, set[str]] = {
 """The same within the broker; "" is what is in no package of its own: the node and its settings."""
 
 BELOW_ALL_OF_BROKER = frozenset(
-    ("cluster_port", "environment", "failed_logins", "observer", "operation_policy", "options", "timers")
+    ("cluster_port", "environment", "failed_logins", "observer", "operation_policy", "options", "remembered", "timers")
 )
 """Modules of `broker/` itself that every package in it may import."""
 

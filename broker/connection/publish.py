@@ -16,6 +16,7 @@ from ..operation_policy import COPIES, NETSPLIT
 from ..plugins.hooks import BROKEN, Refuse, Verdict
 from ..queues.message import Message, Origin
 from ..queues.records import InboundRecord
+from ..remembered import TEXT_KEPT
 from ..routing.ack_context import AckContext
 from ..routing.plans import PlanCache
 from ..routing.router import AFTER_COMMIT
@@ -122,7 +123,7 @@ def _authorised(connection: ClientConnection, packet: packets.Publish, verdict: 
         publish_refused(connection, packet, verdict)
         return
     modifiers = dict(verdict.modifiers)
-    if verdict.cacheable and not modifiers:
+    if verdict.cacheable and not modifiers and len(packet.topic) <= TEXT_KEPT:
         if len(connection.publishing.permitted) >= _PERMITTED_LIMIT:
             connection.publishing.permitted.clear()
         # if every PUBLISH must be handled here, cache the permission in a form that the fast path ignores

@@ -12,10 +12,10 @@ leaves a message out
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 from ...analytics.schema import MESSAGE
 from ...mqtt.topics import matches
+from ..remembered import remembered
 from .events import Events
 from .metrics import Counters
 
@@ -45,7 +45,7 @@ class Choice:
         Without both, write all."""
         self._clients = frozenset(clients)
         wanted = tuple(topics)
-        self._topics = lru_cache(_TOPICS)(lambda topic: any(matches(each, topic) for each in wanted))
+        self._topics = remembered(_TOPICS, lambda topic: any(matches(each, topic) for each in wanted))
         if not clients and not topics:
             self._topics = None
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
 from ...cluster.identity import slot_of
 from ...mqtt.topics import SHARE
+from ..remembered import remembered
 from .events import Writer
 
 CLIENTS: Final = "eventlog.clients"
@@ -45,11 +45,11 @@ class Redactor:
         self._key = blake2b(key, digest_size=32).digest()
         self.fingerprint = self._hash("key", "")
         """Tells keys apart."""
-        self._client = lru_cache(_REMEMBERED)(self._new_client)
-        self._level = lru_cache(_REMEMBERED)(self._new_level)
-        self._topic = lru_cache(_REMEMBERED)(self._new_topic)
-        self._user = lru_cache(_REMEMBERED)(lambda text: self._hash("user", text))
-        self._peer = lru_cache(_REMEMBERED)(self._new_peer)
+        self._client = remembered(_REMEMBERED, self._new_client)
+        self._level = remembered(_REMEMBERED, self._new_level)
+        self._topic = remembered(_REMEMBERED, self._new_topic)
+        self._user = remembered(_REMEMBERED, lambda text: self._hash("user", text))
+        self._peer = remembered(_REMEMBERED, self._new_peer)
         self._by_field: dict[str, Callable[[Any], Any]] = {
             "client": self._client,
             "targets": self._each(self._client),

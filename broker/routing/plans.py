@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
+from ..remembered import TEXT_KEPT
 from .remote import Elsewhere, RemoteMembers, RemoteTarget
 from .remote_table import NOWHERE, RemoteMatch
 from .shared import SharedGroup
@@ -207,13 +208,13 @@ class PlanCache:
     """The plans of one mountpoint by topic, never stale, bounded.
 
     `plans` is always the same dict: a hot path may replace `of` by `plans.get(topic) or cache.build(topic)`. The cache
-    keeps at most `limit` plans, with at most `max_targets` targets in all unless a single plan has more. It drops the
-    oldest first. `remote` returns the subscribers on other nodes for a topic (`Routes.match`). The code that changes
-    its answer must call `invalidate` with the filter. A session's `queue` stays the same object while the session is in
-    memory. `wake` makes the session of a client key that only the disk has; it returns None if the disk fails to return
-    the session, and then the plan leaves that out. `elsewhere` has the slots whose sessions are at another node, while
-    the table has their subscriptions: `wake` makes none of them, and the plan names that node. Code that changes it
-    must call `invalidate` with the filter `#`.
+    keeps at most `limit` plans, none of them for a topic longer than `TEXT_KEPT`, with at most `max_targets` targets in
+    all unless a single plan has more. It drops the oldest first. `remote` returns the subscribers on other nodes for a
+    topic (`Routes.match`). The code that changes its answer must call `invalidate` with the filter. A session's `queue`
+    stays the same object while the session is in memory. `wake` makes the session of a client key that only the disk
+    has; it returns None if the disk fails to return the session, and then the plan leaves that out. `elsewhere` has the
+    slots whose sessions are at another node, while the table has their subscriptions: `wake` makes none of them, and
+    the plan names that node. Code that changes it must call `invalidate` with the filter `#`.
     """
 
     def __init__(
@@ -247,12 +248,12 @@ class PlanCache:
 
     def build(self, topic: str) -> Plan:
         """Make and cache the plan for a valid topic name. It is not cached if it lacks a session that the disk fails to
-        return: the disk may return it for the next message."""
+        return, since the disk may return it for the next message, nor if the topic is long."""
         self._drop(topic)
         matched, whole = self._awake(topic)
         remote = self._remote(topic)
         plan = make_plan(matched, self._divert(topic, remote) if self._elsewhere else remote)
-        if not whole:
+        if not whole or len(topic) > TEXT_KEPT:
             return plan
         weight = plan.weight
         plans = self.plans

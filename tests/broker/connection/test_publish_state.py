@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from strogoff.broker.connection.connection import ClientConnection
 from strogoff.broker.connection.publish_state import PublishRequest, PublishState, digest_of, request_of
+from strogoff.broker.remembered import TEXT_KEPT
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import BrokerHarness, publish
@@ -67,6 +68,19 @@ def test_a_cached_permission_holds_for_one_epoch_of_the_hooks() -> None:
     broker.node.env.hooks.epoch += 1
     client.publish("t")
     assert state.permitted == {"t": broker.node.env.hooks.epoch}
+
+
+def test_permissions_for_long_topics_are_not_cached() -> None:
+    """A client could fill the memory with them: topics may have 64 KiB. It may publish to them all the same."""
+    broker = BrokerHarness()
+    subscriber, client = broker.client("s"), broker.client("c")
+    subscriber.subscribe(("+", 1))
+    topics = ["a" * TEXT_KEPT, "b" * (TEXT_KEPT + 1), "c" * 60_000]
+    for number, topic in enumerate([*topics, *topics], 1):
+        assert client.publish(topic, b"", 1, number) == [packets.Puback(number)]
+    (publisher,) = [each for each in broker.node.connections.values() if each.client_id == "c"]
+    assert list(publisher.publishing.permitted) == topics[:1]
+    assert [each.topic for each in subscriber.drain()] == [*topics, *topics]
 
 
 def test_an_alias_stands_for_its_topic() -> None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from strogoff.broker.remembered import TEXT_KEPT
 from strogoff.broker.routing.dormant import DormantSession
 from strogoff.broker.routing.plans import Plan, PlanCache, Target, make_plan, merge
 from strogoff.broker.routing.remote import Elsewhere, RemoteMembers, RemoteTarget
@@ -227,6 +228,17 @@ def test_the_oldest_plans_are_dropped_first_in_blocks() -> None:
     assert len(plans) == 150
     assert "10" not in plans and "11" in plans and "new" in plans
     assert cache.plans is plans
+
+
+def test_plans_of_long_topics_are_not_kept() -> None:
+    """A client could fill the memory with them: topics may have 64 KiB."""
+    table, cache = cached(["a" * TEXT_KEPT, "b" * (TEXT_KEPT + 1), "c/" * 30_000])
+    assert list(cache.plans) == ["a" * TEXT_KEPT]
+    table.add(make(Subscriber("one", object()), "b/#"))
+    for _ in range(2):
+        plan = cache.of("b/" + "x" * TEXT_KEPT)
+        assert len(plan.targets) == 1
+    assert list(cache.plans) == ["a" * TEXT_KEPT] and cache.targets == 0
 
 
 def test_one_plan_may_be_larger_than_all_that_is_allowed() -> None:
