@@ -132,7 +132,8 @@ class Environment:
             self.events.emit(type_, **fields)
 
     def wake(self) -> None:
-        """Run the timers that are due. The shell calls this at the time that `Ports.wake_at` asked for."""
+        """Run timers that are due; others that are due run in the next turns of the loop. The shell calls this at the
+        time that `Ports.wake_at` asked for."""
         self.timers.run(self.tick())
 
     def follow(self, offset_ms: float | None) -> None:

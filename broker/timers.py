@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
+STEP = 100
+"""Most callbacks that one call of `run` calls: the wills of thousands of clients may be due in one millisecond."""
+
 
 class Timer:
     """A deadline. `callback` is None after it has run or was cancelled."""
@@ -55,18 +58,19 @@ class Timers:
         self._heap = [(when_ms + by_ms, order, timer) for when_ms, order, timer in self._heap]
 
     def run(self, now_ms: int) -> None:
-        """Run all timers that are due. A timer that a callback sets waits for the next call, so this always ends. If a
-        callback raises, the next call runs the others."""
-        last = self._order
+        """Run timers that are due, at most `STEP`, and ask for another call if there are more. A timer that a callback
+        sets waits for the next call. If a callback raises, the next call runs the others."""
+        last, left = self._order, STEP
         heap = self._heap
         try:
-            while heap and heap[0][0] <= now_ms and heap[0][1] <= last:
+            while left and heap and heap[0][0] <= now_ms and heap[0][1] <= last:
                 timer = heappop(heap)[2]
                 callback = timer.callback
                 if callback is None:
                     self._cancelled -= 1
                     continue
                 timer.callback = None
+                left -= 1
                 callback()
                 heap = self._heap
         finally:

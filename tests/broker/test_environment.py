@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.environment import Environment
+from strogoff.broker.timers import STEP
 from strogoff.cluster.clock import ALARM_MS
 from strogoff.sim.engine.host import EPOCH_MS
 from tests.harness.broker import BrokerHarness
@@ -65,6 +66,23 @@ def test_a_deadline_wakes_the_node() -> None:
     env.timers.at(start + 100, lambda: ran.append(env.now))
     broker.pass_s(0.2)
     assert ran == [start + 100]
+
+
+def test_many_deadlines_of_a_millisecond_take_many_turns() -> None:
+    """Other functions run in between, and no time passes."""
+    broker = BrokerHarness()
+    env = broker.node.env
+    due = env.tick() + 100
+    ran: list[int] = []
+    for _ in range(5 * STEP):
+        env.timers.at(due, lambda: ran.append(env.now))
+    broker.pass_s(0.05)
+    longest = 0
+    while len(ran) < 5 * STEP:
+        before = len(ran)
+        assert broker.loop.turn() and env.clock.now_ms() <= due
+        longest = max(longest, len(ran) - before)
+    assert longest == STEP and set(ran) == {due}
 
 
 def test_a_deadline_moves_when_time_is_set_back() -> None:

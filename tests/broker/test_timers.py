@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strogoff.broker.timers import Timers
+from strogoff.broker.timers import STEP, Timers
 
 
 class Driven:
@@ -30,6 +30,33 @@ def test_due_timers_run_in_order_of_time_and_then_of_setting() -> None:
     driven.timers.run(30)
     assert driven.ran == ["a", "b", "c"]
     assert len(driven.timers) == 1
+
+
+def test_many_timers_run_in_steps() -> None:
+    """In between the loop does other work. The order stays, and a timer that is set meanwhile comes last."""
+    driven = Driven()
+    names = [str(number) for number in range(2 * STEP + 1)]
+    for name in names:
+        driven.at(10, name)
+    driven.timers.run(10)
+    assert driven.ran == names[:STEP] and driven.asked[-1] == 10
+    driven.at(10, "late")
+    driven.timers.run(10)
+    assert driven.ran == names[: 2 * STEP] and driven.asked[-1] == 10
+    driven.at(99, "not due")
+    driven.timers.run(10)
+    assert driven.ran == [*names, "late"] and driven.asked[-1] == 99
+
+
+def test_cancelled_timers_do_not_count_as_a_step() -> None:
+    driven = Driven()
+    cancelled = [driven.timers.at(10, lambda: driven.ran.append("never")) for _ in range(60)]
+    for number in range(STEP):
+        driven.at(10, str(number))
+    for timer in cancelled:
+        driven.timers.cancel(timer)
+    driven.timers.run(10)
+    assert len(driven.ran) == STEP and "never" not in driven.ran
 
 
 def test_a_timer_that_raises_leaves_the_others_a_wake_up() -> None:
@@ -99,7 +126,10 @@ def test_timers_agree_with_a_sorted_list(plan: list[tuple[int, bool]]) -> None:
             driven.timers.cancel(timer)
         elif when <= 25:
             expected.append((when, number))
-    driven.timers.run(25)
+    while len(driven.ran) < len(expected):
+        before = len(driven.ran)
+        driven.timers.run(25)
+        assert len(driven.ran) == min(before + STEP, len(expected))
     assert driven.ran == [str(number) for _, number in sorted(expected)]
 
 
