@@ -465,11 +465,16 @@ class Queue:
 
     @property
     def full(self) -> bool:
-        """True if the limit allows no further waiting message: one more is dropped or displaces another."""
-        limit = self.limit(self.consumer is not None)
+        """True if the limit allows no further waiting message: one more is dropped or displaces another. Those that
+        the window has room for do not count: they are sent now, or with the next commit."""
+        consumer = self.consumer
+        limit = self.limit(consumer is not None)
         if self.replay is not None and limit != UNLIMITED:
             limit += self.replay.hold
-        return limit != UNLIMITED and self.size >= limit
+        if limit == UNLIMITED or self.size < limit:
+            return False
+        room = self.window - len(self.inflight) if consumer is not None and consumer.is_writable else 0
+        return room <= 0 or self.size >= limit + room
 
     def hand_over(self, give: Callable[[Entry], bool]) -> Iterator[bool]:
         """Offer the messages of shared subscriptions to other members; those that `give` takes are finished here.

@@ -202,6 +202,50 @@ def test_a_limit_that_changes_while_the_client_is_connected() -> None:
     assert [each.payload for each in got] == [b"1", b"2", b"4"]
 
 
+@pytest.mark.parametrize("limit", [0, 3])
+@pytest.mark.parametrize("order", ["fifo", "lifo"])
+def test_what_only_waits_for_its_commit_is_not_above_the_limit(limit: int, order: str) -> None:
+    """The window has room for 4 messages of QoS 2: they leave with the commit, and `limit` others may wait."""
+    broker = BrokerHarness(max_online_messages=limit, max_inflight_messages=4, queue_type=order)
+    client = broker.persistent("s")
+    session = broker.node.sessions.get("", "s")
+    assert session is not None
+    broker.hold_disk()
+    for number in range(8):
+        message = Message("", "t", b"%d" % number, 2, False, None, 0, "p", broker.node.env.origin, number)
+        session.queue.push(message, 2, False, ())
+    assert session.queue.full and session.queue.size == 4 + limit and len(broker.drops()) == 4 - limit
+    broker.free_disk()
+    broker.settle()
+    assert len(session.queue.inflight) == 4 and session.queue.size == limit
+    assert session.queue.full
+    got = [int(each.payload) for each in client.drain()]
+    first = 0 if order == "fifo" else 8 - 4 - limit
+    assert sorted(got) == list(range(first, first + 4 + limit))
+
+
+def test_a_client_that_does_not_read_has_no_window_beyond_the_limit() -> None:
+    """Its messages would wait, although the window has room for them."""
+    broker = BrokerHarness(max_online_messages=0)
+    broker.persistent("s")
+    session = broker.node.sessions.get("", "s")
+    assert session is not None
+    (connection,) = broker.node.connections.values()
+    connection.writable(False)
+    message = Message("", "t", b"", 2, False, None, 0, "p", broker.node.env.origin, 1)
+    session.queue.push(message, 2, False, ())
+    assert session.queue.size == 0 and len(broker.drops()) == 1
+
+
+def test_a_connected_client_gets_qos_2_although_no_message_may_wait() -> None:
+    broker = BrokerHarness(max_online_messages=0)
+    client, publisher = broker.persistent("s"), broker.client("p")
+    client.subscribe(("t", 2))
+    for number in range(1, 4):
+        publisher.publish("t", b"%d" % number, 2, number)
+    assert numbers(client.drain()) == [1, 2, 3] and broker.drops() == []
+
+
 @pytest.mark.parametrize("override", [False, True])
 def test_a_backlog_above_max_online_messages(override: bool) -> None:
     """The backlog is cut with events when the client connects, unless `override_max_online_messages` is on."""
