@@ -7,7 +7,7 @@ every change to disk, or to the other nodes.
 from __future__ import annotations
 
 from enum import Enum
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any
 
 from ...storage.sorted_keys import SortedKeys
@@ -22,6 +22,12 @@ PROPERTY_OVERHEAD = 80
 """Bytes that a property, or one item of a list, takes beside its text (measured: 60 to 90)."""
 
 _HEAP_SLACK = 64
+LOOKS = 4
+"""How many deadlines each new one looks at, while too many are out of date. A million at once would take 0.2 s."""
+
+
+_Heap = list[tuple[int, str]]
+"""Deadlines with the topics of their messages."""
 
 
 class Refusal(Enum):
@@ -61,7 +67,9 @@ class RetainedMessages:
         self._messages: dict[str, Message] = {}
         self._topics: SortedKeys[str] = SortedKeys()
         self._bytes = 0
-        self._deadlines: list[tuple[int, str]] = []
+        self._deadlines: _Heap = []
+        self._former: _Heap = []
+        """Deadlines that were not looked at since too many were out of date; those of messages move to `_deadlines`."""
         self._expiring = 0
 
     def __len__(self) -> int:
@@ -112,10 +120,9 @@ class RetainedMessages:
         Call it again while 0 < `next_expiry` <= `now_ms`.
         """
         removed: list[Message] = []
-        deadlines = self._deadlines
-        while limit > 0 and deadlines and deadlines[0][0] <= now_ms:
+        while limit > 0 and 0 < self.next_expiry <= now_ms:
             limit -= 1
-            deadline, topic = heappop(deadlines)
+            deadline, topic = heappop(self._next)
             message = self._messages.get(topic)
             if message is not None and message.expires_at == deadline:
                 self._take(topic)
@@ -125,7 +132,14 @@ class RetainedMessages:
     @property
     def next_expiry(self) -> int:
         """Cluster time in ms of the next deadline for `sweep`; 0 if there is none."""
-        return self._deadlines[0][0] if self._deadlines else 0
+        following = self._next
+        return following[0][0] if following else 0
+
+    @property
+    def _next(self) -> _Heap:
+        """The heap with the next deadline."""
+        now, former = self._deadlines, self._former
+        return former if former and (not now or former[0] < now[0]) else now
 
     # -- reading
 
@@ -185,8 +199,14 @@ class RetainedMessages:
             self._expiring += sign
 
     def _schedule(self, deadline: int, topic: str) -> None:
-        """Add a deadline. `sweep` skips deadlines that are out of date; this removes them if they are the majority."""
+        """Add a deadline. `sweep` skips those that are out of date; this removes some while they are the majority."""
         heappush(self._deadlines, (deadline, topic))
-        if len(self._deadlines) > 2 * self._expiring + _HEAP_SLACK:
-            self._deadlines = [(each.expires_at, name) for name, each in self._messages.items() if each.expires_at]
-            heapify(self._deadlines)
+        if len(self._deadlines) + len(self._former) <= 2 * self._expiring + _HEAP_SLACK:
+            return
+        if not self._former:
+            self._former, self._deadlines = self._deadlines, []
+        for _ in range(min(LOOKS, len(self._former))):
+            found = heappop(self._former)
+            message = self._messages.get(found[1])
+            if message is not None and message.expires_at == found[0]:
+                heappush(self._deadlines, found)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from heapq import heappop
+from typing import Any
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from strogoff.broker.queues.message import Message, Origin
-from strogoff.broker.routing.retained import Refusal, RetainedMessages, size_of
+from strogoff.broker.routing import retained as retained_module
+from strogoff.broker.routing.retained import LOOKS, Refusal, RetainedMessages, size_of
 from strogoff.broker.routing.topic_search import TopicSearch
 from strogoff.mqtt.topics import matches
 
@@ -18,6 +23,11 @@ ORIGIN = Origin("n1", 1)
 
 def make(topic: str, payload: bytes = b"x", expires_at: int = 0, qos: int = 1, **properties: object) -> Message:
     return Message("", topic, payload, qos, True, properties or None, expires_at, "publisher", ORIGIN, 1)
+
+
+def deadlines(retained: RetainedMessages) -> int:
+    """How many deadlines are noted, with those out of date."""
+    return len(retained._deadlines) + len(retained._former)
 
 
 class RetainedMachine(RuleBasedStateMachine):
@@ -87,7 +97,7 @@ class RetainedMachine(RuleBasedStateMachine):
     def sizes(self) -> None:
         assert len(self.retained) == len(self.model)
         assert self.retained.bytes == sum(map(size_of, self.model.values()))
-        assert len(self.retained._deadlines) <= 2 * self.retained._expiring + 64
+        assert deadlines(self.retained) <= 2 * self.retained._expiring + 64
 
     def teardown(self) -> None:
         while 0 < self.retained.next_expiry <= self.now:
@@ -173,9 +183,39 @@ def test_deadlines_of_messages_that_were_replaced_do_not_pile_up() -> None:
     retained = RetainedMessages()
     for number in range(5000):
         retained.set(make("a", expires_at=number + 1))
-    assert len(retained._deadlines) <= 66
+    assert deadlines(retained) <= 66
     assert retained.sweep(4999, 1000) == []
     assert len(retained.sweep(5000, 1000)) == 1
+
+
+def test_deadlines_out_of_date_are_removed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million of them at once would stop the node. None is lost meanwhile, also if the early ones are the valid."""
+    looks: list[object] = []
+
+    def look(heap: list[Any]) -> Any:
+        looks.append(heap[0])
+        return heappop(heap)
+
+    monkeypatch.setattr(retained_module, "heappop", look)
+    retained, most = RetainedMessages(), 0
+    valid = {f"early/{number}": 1 + number for number in range(500)}
+    for topic, expires_at in valid.items():
+        retained.set(make(topic, expires_at=expires_at))
+    for number in range(20_000):
+        topic, expires_at = f"late/{number * 7 % 500}", 30_000 - number
+        valid[topic] = expires_at
+        before = len(looks)
+        retained.set(make(topic, expires_at=expires_at))
+        assert len(looks) - before <= LOOKS
+        most = max(most, deadlines(retained))
+    assert most < 2.5 * 1000
+    now = 0
+    while valid:
+        now += 1000
+        removed = retained.sweep(now, 100_000)
+        assert all(valid.pop(message.topic) == message.expires_at <= now for message in removed)
+        assert all(expires_at > now for expires_at in valid.values())
+    assert retained.sweep(30_000, 100_000) == [] and len(retained) == deadlines(retained) == 0
 
 
 def test_a_filter_visits_its_own_branch_only() -> None:
