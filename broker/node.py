@@ -161,6 +161,7 @@ class Node:
         """Stop the node: close every connection, v5 clients with 0x8B; wills are published (MQTT 5.0 section 4.13)."""
         self.closing = True
         self.env.tick()
+        self.sessions.lost.end_all()
         for connection in list(self.connections.values()):
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
         self.flush()

@@ -77,7 +77,7 @@ def served(machine: ClusterHost, leased: bool) -> Iterator[Served]:
             opened[id(client)] = transport.epoch
     for session in node.sessions.in_memory():
         connection: Any = session.connection
-        if connection is None or connection.closed or not session.in_slot:
+        if connection is None or connection.closed or connection in node.sessions.lost or not session.in_slot:
             continue  # a client without state in its slot stays at its gateway
         slot = slot_of(session.mountpoint, session.client_id)
         yield Served(

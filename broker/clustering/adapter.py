@@ -456,6 +456,7 @@ class ClusterAdapter:
         node = self._node
         node.policy.fenced = True
         node.policy.view_state = ViewState.MINORITY
+        node.sessions.lost.end_all()
         for connection in list(node.connections.values()):
             connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, reason)
         node.gateways.end_all("fenced")

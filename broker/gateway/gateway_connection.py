@@ -141,8 +141,8 @@ class GatewayConnection:
     def ask(self) -> None:
         """Ask the present primary, if it can be asked; called again when table or tunnel change."""
         owner, place = self._owner, self._present_place()
-        if self.over or self.opened or (self.flow is not None and place == self.place):
-            return
+        if self.over or self.opened or (self.flow is not None and (place == self.place or not self.flow.out.peer.open)):
+            return  # if the tunnel is broken, this connection ends soon
         if self._answered:
             self.end("moved")
             return

@@ -9,6 +9,7 @@ connections with it end: here as lost clients, at the gateway by closing the soc
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ...cluster.identity import slot_of
 from ...mqtt.errors import WireError
@@ -105,6 +106,7 @@ class Gateways:
         """The CONNECTs that wait for an answer: one at most for each client id."""
         self._timer: Timer | None = None
         self._sessions = sessions
+        self._lost = sessions.lost
         self.registration = Registration(name, env, sessions, self.peer, self._connection_asked)
 
     def bind(self, tunnel: TunnelPort) -> None:
@@ -249,7 +251,7 @@ class Gateways:
     def _release(self, connection: GatewayConnection) -> None:
         flow = connection.flow
         assert flow is not None
-        peer = self._peers[flow.out.peer.node]
+        peer = self._peer(flow.out.peer.node)
         peer.asked.pop(flow.out.number, None)
         peer.grown.pop(connection, None)
         flow.window.close()
@@ -264,9 +266,9 @@ class Gateways:
         for waiting in list(self._waiting.values()):
             waiting.ask()
         for peer in list(self._peers.values()):
-            for connection in list(peer.asked.values()):
-                if connection.opened and connection.place != place(connection.slot):
-                    connection.end("moved")
+            asked = peer.asked.values()
+            moved = [each for each in asked if each.opened and each.place != place(each.slot)]
+            self._lost.add({each: partial(each.end, "moved") for each in moved if each not in self._lost})
             for transport, client in list(peer.served.values()):
                 if (self.name, transport.epoch) != place(transport.slot):
                     client.drop("moved")
@@ -298,22 +300,20 @@ class Gateways:
         return self.locator.registrar_of(slot), self.locator.epoch_of(slot)
 
     def left(self, node: str) -> None:
-        """The node has left the view: end all connections with it."""
+        """The node has left the view: end all connections with it, some in each turn."""
         peer = self._peers.get(node)
         if peer is None:
             return
-        for connection in list(peer.asked.values()):
-            if connection.opened or not connection.wanted.clean:  # that node may have made the session
-                connection.end("left")
-        for transport, _ in list(peer.served.values()):
-            transport.abort()
-            transport.broken("gateway_lost")
+        asked = peer.asked.values()
+        ended = [each for each in asked if each.opened or not each.wanted.clean]  # that node may have made the session
+        self._lost.add({each: partial(each.end, "left") for each in ended})
+        self._lost.add({client: transport.left for transport, client in peer.served.values()})
 
     def end_all(self, reason: str) -> None:
         """End all connections of this gateway: this node must serve no client."""
         for waiting in list(self._waiting.values()):
             waiting.end(reason)
-        for peer in self._peers.values():
+        for peer in list(self._peers.values()):
             for connection in list(peer.asked.values()):
                 connection.end(reason)
 
@@ -327,13 +327,14 @@ class Gateways:
     def tunnel_opened(self, node: str) -> None:
         """As `TunnelEvents.tunnel_opened`: ask for the clients that wait."""
         self.env.tick()
-        self._peer(node).node.broken()
+        self._peer(node).node.begin()
         self.registration.registrar.opened(node)
         for waiting in list(self._waiting.values()):
             waiting.ask()
 
     def tunnel_broken(self, node: str, reason: str) -> None:
-        """As `TunnelEvents.tunnel_broken`: everything with this node ends (H-32)."""
+        """As `TunnelEvents.tunnel_broken`: everything with this node ends (H-32), some in each turn. Until its turn a
+        connection sends nothing and gets nothing (H-42)."""
         peer = self._peer(node)
         self.env.tick()
         count = len(peer.asked) + len(peer.served)
@@ -341,12 +342,9 @@ class Gateways:
             self.env.log("warning", f"{count} relayed client connections with {node} end: {reason}")
         peer.node.broken()
         peer.early.pop_all()
-        peer.part = b""
-        for connection in list(peer.asked.values()):
-            self._release(connection)
-            connection.broken()
-        for transport, _ in list(peer.served.values()):
-            transport.broken("gateway_lost")
+        del self._peers[node]
+        self._lost.add({connection: connection.broken for connection in peer.asked.values()})
+        self._lost.add({client: transport.broken for transport, client in peer.served.values()})
         self.registration.broken(node)
 
     def tunnel_room(self, node: str) -> None:

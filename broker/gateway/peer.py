@@ -28,6 +28,25 @@ class TunnelPort(Protocol):
         ...
 
 
+class _BrokenTunnel:
+    """Takes the place of a tunnel that has broken: nothing is sent through it any more."""
+
+    def tunnel(self, _node: str, _payload: bytes) -> bool:
+        """As `TunnelPort.tunnel`."""
+        return False
+
+    def tunnel_open(self, _node: str) -> bool:
+        """As `TunnelPort.tunnel_open`."""
+        return False
+
+    def tunnel_full(self, _node: str) -> bool:
+        """As `TunnelPort.tunnel_full`."""
+        return False
+
+
+_BROKEN = _BrokenTunnel()
+
+
 class Sender(Protocol):
     """A connection with bytes that wait for the tunnel."""
 
@@ -39,7 +58,8 @@ class Sender(Protocol):
 class PeerNode:
     """The tunnel to `node`: joins the messages of a turn into items, and keeps the senders that wait for a full tunnel.
 
-    `room_up` and `room_down` are the budgets for the windows of this node: as primary, and as gateway.
+    `room_up` and `room_down` are the budgets for the windows of this node: as primary, and as gateway. When the tunnel
+    breaks, another object takes the place of this one: who refers to this one sends nothing through the next tunnel.
     """
 
     __slots__ = ("_after_turn", "_parts", "_size", "_tunnel", "blocked", "full", "node", "room_down", "room_up")
@@ -90,7 +110,12 @@ class PeerNode:
         self.full = self._tunnel.tunnel_full(self.node)
 
     def broken(self) -> None:
-        """The tunnel is broken: forget what this turn has gathered."""
+        """The tunnel is broken: from now on forget what is sent."""
+        self.begin()
+        self._tunnel = _BROKEN
+
+    def begin(self) -> None:
+        """The tunnel opens: forget what this turn has gathered before."""
         self._parts, self._size, self.full = [], 0, False
         self.blocked.clear()
 

@@ -251,6 +251,7 @@ class Registration:
         connection has ended, and only its messages are on their way (H-38): it ends no session."""
         client, connection, epoch, ago_ms = reported
         began = self._sessions.began(ago_ms)
+        self._sessions.end_if_lost(client)
         session = self._sessions.wake(client)
         newer = session is not None and session.durable and epoch_of(session.incarnation) >= epoch
         if session is not None and (session.connection is not None or newer):

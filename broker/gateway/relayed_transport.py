@@ -122,10 +122,15 @@ class RelayedTransport:
         if not self._arrived or self._closing:
             self._lost(self._gone)
 
-    def broken(self, reason: str) -> None:
-        """The tunnel is broken, or the gateway is gone: nothing of the client arrives any more."""
+    def broken(self) -> None:
+        """The tunnel is broken: nothing of the client arrives any more."""
         self.out.drop()
-        self._lost(reason)
+        self._lost("gateway_lost")
+
+    def left(self) -> None:
+        """The gateway has left the view."""
+        self.abort()
+        self._lost("gateway_lost")
 
     def grow(self) -> bool:
         """The gateway has used up its credit. Returns whether it got more."""

@@ -34,6 +34,7 @@ from .absence import Absence
 from .deadlines import Deadlines
 from .idle_sessions import IdleSessions
 from .latest_connect import MARGIN_MS, LatestConnect, is_outdated
+from .lost_connections import LostConnections
 from .retained_replay import ReplayTurns
 from .session import Session, SessionParts, client_key_of
 from .session_connection import SessionConnection
@@ -95,6 +96,7 @@ class SessionRegistry:
             self._forget,
             self.idle.add,
         )
+        self.lost = LostConnections(env)
         self._sessions: dict[bytes, Session] = {}
         self._local: dict[bytes, Session] = {}
         """Those of `_sessions` that belong to this node, and not to their slot."""
@@ -301,8 +303,9 @@ class SessionRegistry:
         session or its queue, calls `refused` instead, and the session stays as it is.
         """
         env = self._env
-        before = env.store.bytes_waiting
         key = client_key_of(request.mountpoint, request.client_id)
+        self.end_if_lost(key)
+        before = env.store.bytes_waiting
         try:
             session = self._wake(key)
         except (StorageError, RecordError) as error:
@@ -343,6 +346,13 @@ class SessionRegistry:
         self._env.observer.session_event("sess.takeover.start", session)
         self._end_connection(session, gateway)
 
+    def end_if_lost(self, client: bytes) -> None:
+        """If the connection of a client is lost, end it now. Otherwise the next one would take it over, which publishes
+        the will of a client that is well (H-39)."""
+        session = self._sessions.get(client)
+        if session is not None and self.lost:
+            self.lost.end(session.connection)
+
     def _end_connection(self, session: Session, gateway: str) -> None:
         """End the connection of a session, whose client has a new one through this gateway.
 
@@ -361,6 +371,7 @@ class SessionRegistry:
 
         Returns True if the deletion of a session is not committed yet: a restart would bring the session back.
         """
+        self.end_if_lost(client)
         session = self.wake(client)
         if session is not None and session.connection is not None:
             self.take_over(session, gateway)

@@ -97,7 +97,7 @@ def test_the_end_of_the_client_comes_behind_its_bytes(paused: bool) -> None:
     served.transport.resume_reading()
     served.broker.settle()
     assert served.port.said == [b"last", "lost: peer_closed"] and served.over == [served.transport]
-    served.transport.broken("again")
+    served.transport.broken()
     assert len(served.port.said) == 2
 
 
@@ -125,7 +125,7 @@ def test_a_broken_tunnel_drops_what_waits() -> None:
     served = Served()
     served.transport.pause_reading()
     served.transport.received(b"unread")
-    served.transport.broken("gateway_lost")
+    served.transport.broken()
     served.transport.resume_reading()
     served.broker.settle()
     assert served.port.said == ["lost: gateway_lost"] and served.sent() == []
