@@ -12,9 +12,11 @@ import pytest
 
 from strogoff.broker.connection.connection import FAILOVER_GRACE_S
 from strogoff.broker.gateway.gateway_connection import GatewayConnection
+from strogoff.broker.gateway.local_clients import LATEST
 from strogoff.broker.gateway.relayed_transport import RelayedTransport
 from strogoff.broker.sessions import lost_connections
 from strogoff.broker.sessions.lost_connections import LostConnections
+from strogoff.broker.sessions.session import client_key_of
 from strogoff.mqtt import packets as p
 from tests.harness.broker import PacketClient, publish
 from tests.harness.cluster import MAJORITY
@@ -173,12 +175,13 @@ def test_a_waiting_client_of_a_broken_tunnel_asks_nobody_else() -> None:
 
 
 @pytest.mark.usefixtures("no_steps")
-def test_a_client_without_a_session_that_is_back_stays_although_its_former_connection_waits() -> None:
-    """H-37: the new registrar hears of it while the former connection of the client id has not ended here."""
+def test_a_report_of_a_client_that_is_back_ends_its_lost_connection() -> None:
+    """H-37: the gateway served it without a lease. It must not lose this connection to one that has ended."""
     cluster = RelayHarness(3)
-    cluster[1].client("c", clean=True, expiry_s=600)
-    cluster.gateways(2).tunnel_broken("n1", "test")
-    cluster[1].node.sessions.lost.end_all()
-    cluster.apply("n3", 2)
-    client = cluster[3].client("c", expiry_s=0)
-    assert not client.closed
+    cluster[1].client("c", expiry_s=600)
+    break_tunnel(cluster)
+    registration = cluster.gateways(2).registration
+    evicted: list[bytes] = []
+    registration.evict = lambda client, _: evicted.append(client)  # type: ignore[method-assign]
+    registration._reported("n3", 0, (client_key_of("", "c"), 5, LATEST, 0))
+    assert evicted == [] and not cluster[2].node.sessions.lost
