@@ -18,7 +18,7 @@ class Options(msgspec.Struct, kw_only=True):
 
     allow_anonymous: bool = False
     max_client_id_size: int = 100
-    max_subscriptions_per_client: int = 0
+    max_subscriptions_per_client: int = 100_000
     retry_interval_s: int = 20
     max_inflight_messages: int = 20
     receive_max_client: int = 65535

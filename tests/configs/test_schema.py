@@ -46,15 +46,18 @@ def test_each_row_is_complete() -> None:
 def test_defaults_are_those_of_vernemq() -> None:
     """Some defaults are set one level higher here, or refer to the data directory; the values are the same.
 
-    Exceptions are sizes that VerneMQ does not bound: log files and packets (docs/differences.md).
+    Exceptions are sizes that VerneMQ does not bound: log files, packets, and the filters of a client
+    (docs/differences.md).
     """
     assert (schema().keys["max_message_size"].default, dict(VERNEMQ)["max_message_size"]) == ("10485760", "0")
+    filters = "max_subscriptions_per_client"
+    assert (schema().keys[filters].default, dict(VERNEMQ)[filters]) == ("100000", "0")
     written = {"yes": "on", "true": "on"}
     for name, default in VERNEMQ:
         key = schema().keys[name]
         if name.endswith(".rotation.size") and key.default == "64MB":  # VerneMQ's log files grow without bound
             continue
-        if name == "max_message_size":  # VerneMQ's packets may have any size
+        if name in ("max_message_size", filters):  # VerneMQ's packets and sessions may have any size
             continue
         if default == "—" or key.group == "Listener options" or key.name == "vmq_generic_msg_store.store_dir":
             continue

@@ -9,7 +9,9 @@ import pytest
 
 from strogoff.analytics.schema import validate
 from strogoff.broker.connection.subscribe import FILTERS_PER_TURN
+from strogoff.broker.options import Options
 from strogoff.broker.plugins.hooks import Allow, Refuse
+from strogoff.configs.schema import schema
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel, Suback, Unsuback
 from strogoff.mqtt.reasons import ReasonCode
@@ -162,6 +164,11 @@ def test_limits_of_a_client() -> None:
     assert client.subscribe(*wanted) == [Suback(1, answer)]
     assert client.subscribe(("x", 1)) == [Suback(1, [1])]
     assert broker.client("old").subscribe(("a", 0), ("b", 0), ("c", 0)) == [Suback(1, [0, 0, 0x80])]
+
+
+def test_the_filters_of_a_client_are_bounded_by_default() -> None:
+    """P8: a session with very many filters ends in one turn."""
+    assert Options().max_subscriptions_per_client == schema().keys["max_subscriptions_per_client"].default_value() > 0
 
 
 def test_no_local_with_a_shared_subscription() -> None:
