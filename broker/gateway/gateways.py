@@ -9,7 +9,7 @@ connections with it end: here as lost clients, at the gateway by closing the soc
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from ...cluster.identity import slot_of
 from ...mqtt.errors import WireError
@@ -261,7 +261,7 @@ class Gateways:
     def table_changed(self) -> None:
         """The table of slots has changed: ask the new primaries; end connections whose slot has another one."""
         self.env.tick()
-        place = self._place
+        place = cache(self._place)
         self.registration.table_changed()
         for waiting in list(self._waiting.values()):
             waiting.ask()
