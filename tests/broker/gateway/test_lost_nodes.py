@@ -110,7 +110,12 @@ def test_a_change_of_the_table_looks_once_for_each_slot(monkeypatch: pytest.Monk
         cluster[1].client(client_id)
     looked: list[int] = []
     primary_of = Table.primary_of
-    monkeypatch.setattr(Table, "primary_of", lambda self, slot: looked.append(slot) or primary_of(self, slot))
+
+    def counted(table: Table, slot: int) -> str | None:
+        looked.append(slot)
+        return primary_of(table, slot)
+
+    monkeypatch.setattr(Table, "primary_of", counted)
     for number in (1, 2):
         cluster.gateways(number).table_changed()
     assert len(alike) > 2 and looked == [1, 1] and cluster.counts(1)[0] == len(alike)
@@ -197,6 +202,6 @@ def test_a_report_of_a_client_that_is_back_ends_its_lost_connection() -> None:
     break_tunnel(cluster)
     registration = cluster.gateways(2).registration
     evicted: list[bytes] = []
-    registration.evict = lambda client, _: evicted.append(client)  # type: ignore[method-assign]
+    registration.evict = lambda client, _: evicted.append(client)  # type: ignore[assignment,method-assign]
     registration._reported("n3", 0, (client_key_of("", "c"), 5, LATEST, 0))
     assert evicted == [] and not cluster[2].node.sessions.lost
