@@ -55,6 +55,8 @@ class LostConnections:
     def _step(self) -> None:
         self._planned = False
         self._env.tick()
-        for _ in range(min(STEP, len(self._ends))):
-            self._ends.popitem()[1]()
-        self._plan()
+        try:
+            for _ in range(min(STEP, len(self._ends))):
+                self._ends.popitem()[1]()
+        finally:
+            self._plan()  # the others end although one raises

@@ -57,3 +57,13 @@ def test_all_end_at_once_when_the_node_stops() -> None:
     assert sorted(ended) == [0, 1, 2] and not waiting
     broker.settle()
     assert sorted(ended) == [0, 1, 2]
+
+
+def test_the_others_end_although_one_raises() -> None:
+    ended: list[int] = []
+    broker, waiting = lost(range(3), ended)
+    waiting.add({3: lambda: [].pop()})
+    with pytest.raises(IndexError):
+        broker.settle()
+    broker.settle()
+    assert sorted(ended) == [0, 1, 2]
