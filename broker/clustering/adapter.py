@@ -93,6 +93,7 @@ class ClusterAdapter:
         self.relay_receiver = ForwardReceiver(
             node, lambda origin, seq, boot: ack(origin, Lane.APPEND, seq, boot), serving, self.gate, self.receiver
         )
+        self.receiver.try_again = self.relay_receiver.try_again = member.links.try_again
         self.inbound = InboundCopies(
             node, member, (self.receiver, self.relay_receiver), (self.sender, self.relay_sender)
         )

@@ -22,6 +22,7 @@ from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks
 from ..routing.plans import PlanCache
 from ..routing.router import AFTER_COMMIT, NO_SLOT
+from ..routing.waking import FOR_A_LANE
 from .forward_codec import (
     ForwardedMessage,
     Head,
@@ -88,6 +89,8 @@ class _Lane(msgspec.Struct):
     owed: dict[int, None] = {}
     free: list[int] = []
     """Numbers that wait only for the numbers before them."""
+    prepared: int = 0
+    """The last number that waited for the sessions in its plan: it does not wait again."""
     stuck: bool = False
     armed: bool = False
 
@@ -129,6 +132,8 @@ class ForwardReceiver:
         self.pass_on: PassOn = _nobody
         self._acknowledge = acknowledge
         self.ack_early: AckEarly = _not_early
+        self.try_again: Callable[[], None] = _nothing
+        """The port to the links: ask for the items that were refused."""
         self._serving = serving
         self._gate = gate
         self.origins: MessageOrigins = MessageOrigins(node.name) if direct is None else direct.origins
@@ -233,7 +238,8 @@ class ForwardReceiver:
 
         Raises `Refuse` if the message is for a group member that ended with an earlier process. This process does not
         know the other members before it serves; the origin selects one of them when it learns of the restart. Raises it
-        also if this node cannot tell yet which slots it takes (`SlotGate.check`).
+        also if this node cannot tell yet which slots it takes (`SlotGate.check`), or if it has to make many sessions
+        first (`Waking`).
         """
         node, lane = self._node, self._lanes[origin]
         if seq <= lane.taken and seq not in lane.owed:
@@ -258,6 +264,10 @@ class ForwardReceiver:
             self.skip(origin, seq)  # its successor sends the message under the same mid
             return
         plans = node.router.plans(message.mountpoint)
+        if lane.prepared != seq and node.router.waking.waits(
+            plans, message.topic, lambda: self._prepared(lane, seq), FOR_A_LANE
+        ):
+            raise Refuse("the sessions that get it are not in memory yet")
         if forwarded.groups and not self._serving() and not node.router.has_members(message, plans, forwarded.groups):
             raise Refuse(f"{node.name} does not serve yet, and has no member of {', '.join(forwarded.groups)}")
         if node.env.events.messages:
@@ -289,6 +299,11 @@ class ForwardReceiver:
                 node.env.store.put(keys.watermark_key(origin, lane.boot), value)
         commit = node.env.store.open_commit if wait else self._gate.unsafe if head.slots else 0
         self._answer(origin, lane, seq, commit, pending)
+
+    def _prepared(self, lane: _Lane, seq: int) -> None:
+        """The sessions for this item were made: its sender may send it again."""
+        lane.prepared = seq
+        self.try_again()
 
     def _speaks_for(self, sender: str, origin: str) -> bool:
         """True if the sender of a copy is the node whose word counts for the mids of this origin: of a slot, the node
@@ -563,6 +578,10 @@ class ForwardReceiver:
 
 def _not_early(origin: str, seqs: list[int], boot: int) -> None:
     """Send nothing: the origin waits until all earlier items are finished too."""
+
+
+def _nothing() -> None:
+    """Wait until the links ask by themselves."""
 
 
 def _nobody(message: Message, part: str, sender: str, context: AckContext) -> bool:

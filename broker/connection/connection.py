@@ -209,7 +209,7 @@ class ClientConnection:
                     if packet.retain or qos == 2 or (qos and self.acks.unacked >= publishing.receive_maximum):
                         handlers.accept(self, request_of(packet))
                     else:
-                        self.accept(topic, packet.payload, qos, packet.packet_id)
+                        self.accept(packet)
                 else:
                     handlers.publish(self, packet)
                     epoch = env.hooks.epoch
@@ -261,22 +261,29 @@ class ClientConnection:
                 return []
         return []
 
-    def accept(self, topic: str, payload: bytes, qos: int, packet_id: int) -> None:
+    def accept(self, packet: Publish) -> None:
         """First acceptance of a PUBLISH without properties: route it, then answer (docs/architecture.md, section 4)."""
-        env, plans = self.env, self.publishing.plans
+        env, plans, router = self.env, self.publishing.plans, self.services.router
+        topic, qos = packet.topic, packet.qos
         assert plans is not None
+        plan = plans.plans.get(topic) or router.waking.plan(plans, topic)
+        if plan is None:
+            self.handlers.accept(self, request_of(packet))
+            return
         numbers = env.numbers
         if env.events.messages:
             counter = numbers.next(env.observer.choice.takes(self.client_id, topic))
         else:
             numbers.counter = counter = numbers.counter + 1
-        message = Message(self.mountpoint, topic, payload, qos, False, None, 0, self.client_id, env.origin, counter)
+        message = Message(
+            self.mountpoint, topic, packet.payload, qos, False, None, 0, self.client_id, env.origin, counter
+        )
         if env.events.messages:
-            env.observer.message_received(self, message, packet_id)
+            env.observer.message_received(self, message, packet.packet_id)
         context = self._context
-        routed = self.services.router.route(message, plans, context)
+        routed = router.route(message, plans, context, plan)
         if qos:
-            self.send_puback(packet_id, routed, message, context)
+            self.send_puback(packet.packet_id, routed, message, context)
         elif context.pending is not None:
             context.pending = None
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ...mqtt import packets
-from . import auth, connect, publish, refusal, subscribe
+from . import auth, connect, plan_wait, publish, refusal, subscribe
 from .connection import ClientConnection, PacketHandlers
 from .services import ConnectionServices
 from .transport import ClientTransport, ConnectionOrigin
 
 HANDLERS = PacketHandlers(
     publish=publish.publish,
-    accept=publish.accept,
+    accept=plan_wait.accept,
     puback=publish.puback,
     others={
         packets.Connect: connect.connect,

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from ..plugins.hooks import Verdict
+from ..routing.plans import PlanCache
 from .services import ConnectionServices
 from .transport import ClientTransport
 from .turns import PACKETS_PER_TURN, next_size
@@ -20,7 +21,8 @@ from .unread_output import UnreadOutput
 TURN = "turn"
 HOOK = "hook"
 FILTERS = "filters"
-_SHORTLY = frozenset((TURN, HOOK, FILTERS))
+PLAN = "plan"
+_SHORTLY = frozenset((TURN, HOOK, FILTERS, PLAN))
 """The reasons to hold packets that end by themselves."""
 
 ANSWERS_NOT_TAKEN = 65536
@@ -216,6 +218,26 @@ class FlowControl:
                     self.release(HOOK)
 
         self._services.spawn(question, answered)
+
+    def waits_for_plan(self, plans: PlanCache, topic: str, then: Callable[[], None]) -> bool:
+        """True if many sessions have to be made for the plan of this topic: hold until that is done, and call `then`
+        before the next packets are handled. Only one message at a time waits: one that was received before it does not
+        wait behind it."""
+
+        def made() -> None:
+            if self.owner.closed:
+                return
+            self.held_for.discard(PLAN)
+            then()
+            if PLAN not in self.held_for:  # else `then` waits for another topic
+                if self.held:
+                    self.held_for.add(TURN)  # a plan may have many publishers
+                self.release(PLAN)
+
+        waits = PLAN not in self.held_for and self._services.router.waking.waits(plans, topic, made)
+        if waits:
+            self.hold(PLAN)
+        return waits
 
     def throttle(self, delay_ms: int) -> None:
         """Do not read from this client for `delay_ms`, or longer if that was said before (`max_message_rate` and the

@@ -161,7 +161,7 @@ def _accept_packet(connection: ClientConnection, packet: packets.Publish, modifi
     request.first = not packet.dup
     if packet.qos == 2:
         request.digest = digest_of(packet)
-    accept(connection, request)
+    connection.handlers.accept(connection, request)
     state.plans, connection.mountpoint = plans, mountpoint
 
 
@@ -479,7 +479,8 @@ def _take_deferred(connection: ClientConnection) -> None:
     for number, (mountpoint, plans, request) in enumerate(deferred):
         if connection.closed:
             return
-        if _lacks_copies(connection, plans, request):
+        again = partial(_take_deferred, connection)
+        if connection.flow.waits_for_plan(plans, request.topic, again) or _lacks_copies(connection, plans, request):
             state.deferred += deferred[number:]
             connection.when_accepting(_take_deferred)
             break

@@ -6,7 +6,7 @@ gain: 2 us per message for matching and merging, against 0.07 us for finding the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, cast
@@ -104,6 +104,9 @@ class Plan(msgspec.Struct):
         """The size of the plan, in targets."""
         return len(self.targets) + len(self.remote) + sum([group.size for group in self.groups])
 
+
+ANY_NUMBER = 1 << 60
+"""In place of a number of sessions that may be made at once: there is no limit."""
 
 NOBODY = Plan(())
 """The plan without receivers."""
@@ -249,8 +252,17 @@ class PlanCache:
     def build(self, topic: str) -> Plan:
         """Make and cache the plan for a valid topic name. It is not cached if it lacks a session that the disk fails to
         return, since the disk may return it for the next message, nor if the topic is long."""
+        plan = self.build_within(topic, ANY_NUMBER)
+        assert plan is not None
+        return plan
+
+    def build_within(self, topic: str, most: int) -> Plan | None:
+        """As `build`, but None if that has to make more than `most` sessions: then it makes none (`Waking`)."""
+        found = self._awake(topic, most)
+        if found is None:
+            return None
+        matched, whole = found
         self._drop(topic)
-        matched, whole = self._awake(topic)
         remote = self._remote(topic)
         plan = make_plan(matched, self._divert(topic, remote) if self._elsewhere else remote)
         if not whole or len(topic) > TEXT_KEPT:
@@ -266,15 +278,22 @@ class PlanCache:
         self._topics.setdefault(topic.partition("/")[0], {})[topic] = weight
         return plan
 
-    def _awake(self, topic: str) -> tuple[list[Subscription], bool]:
+    def asleep(self, topic: str) -> Iterator[bytes]:
+        """Yield the client keys of the sessions that the plan needs, and that are not in memory. One with several
+        subscriptions may come several times."""
+        return self._table.asleep(topic, self._elsewhere)
+
+    def _awake(self, topic: str, most: int) -> tuple[list[Subscription], bool] | None:
         """The subscriptions that match, and whether the disk has returned all sessions. Make those that are not in
-        memory, and note in each session that a plan refers to it."""
+        memory, and note in each session that a plan refers to it. None if more than `most` are not in memory."""
         matched = self._table.match(topic)
         whole = True
         if bytes in map(type, matched):
-            for each in self._table.dormant(topic):
-                if each.session.key[0] not in self._elsewhere:
-                    whole = self._wake(each.session.key) is not None and whole
+            asleep = list(islice(self.asleep(topic), most + 1))
+            if len(asleep) > most:
+                return None
+            for client in asleep:
+                whole = self._wake(client) is not None and whole
             # still bytes: the session is elsewhere, or the disk fails to return it, or this subscription of it
             matched = [each for each in self._table.match(topic) if isinstance(each, Subscription)]
         awake = cast("list[Subscription]", matched)

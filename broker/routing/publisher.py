@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from ..environment import Environment
@@ -69,8 +71,17 @@ class Publisher:
         self._env.cluster.publishing()
         return self._router.route_left(replace(message, again=True) if again else message, group, context)
 
+    def is_ready(self, mountpoint: str, topic: str) -> bool:
+        """True if a message to this topic may be routed in this turn (`Waking`)."""
+        return self._router.waking.plan(self._router.plans(mountpoint), topic) is not None
+
+    def waits(self, mountpoint: str, topic: str, then: Callable[[], None]) -> bool:
+        """As `Waking.waits`."""
+        return self._router.waking.waits(self._router.plans(mountpoint), topic, then)
+
     def publish(self, message: Message) -> int:
-        """Route a message that no client connection sent: a will, `$SYS`, a plugin's."""
+        """Route a message that no client connection sent: a will, or `$SYS`. The sessions that get it are made in this
+        turn; a will has waited for them before."""
         if message.qos:
             self._env.cluster.publishing()
         plans = self._router.plans(message.mountpoint)

@@ -22,6 +22,7 @@ from .plans import NOBODY, Plan, PlanCache, Target, slot_of
 from .remote import Elsewhere, RemoteMembers
 from .shared import Chosen, Progress, SharedGroup, can_hold, choose, redistribute, takes
 from .subscriptions import Subscription, SubscriptionTable
+from .waking import Waking
 
 NO_MATCH = 0
 """No subscription matches."""
@@ -72,7 +73,7 @@ class Router:
         self._env = env
         self._rng = rng
         self._overrides = overrides
-        self._wake = wake
+        self.waking = Waking(env, wake)
         self._plans: dict[str, PlanCache] = {}
         self._tables: dict[str, SubscriptionTable] = {}
         self.elsewhere: dict[int, Elsewhere] = {}
@@ -96,7 +97,7 @@ class Router:
             self._plans[mountpoint] = PlanCache(
                 table,
                 remote=lambda topic: self._env.cluster.remote_matches(mountpoint, topic),
-                wake=self._wake,
+                wake=self.waking.wake,
                 elsewhere=self.elsewhere,
             )
         return table
@@ -484,7 +485,7 @@ class Router:
         """The members of a group. Make their sessions; leave out those that the disk fails to return."""
         for held in table.holders(text):
             if held.group == name and type(held.session) is DormantSession:
-                self._wake(held.session)
+                self.waking.wake(held.session)
         found = [held for held in table.holders(text) if held.group == name]
         return tuple([held for held in found if type(held.session) is not DormantSession])
 

@@ -20,7 +20,7 @@ processor's cache, 0.8 and 1.3 us a shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, NamedTuple
 from zlib import adler32
@@ -354,18 +354,29 @@ class SubscriptionTable:
 
     def dormant(self, topic: str) -> list[Subscription]:
         """The matching subscriptions of sessions that only the disk has, each with a `DormantSession`."""
-        levels = topic.split("/")
-        pickers = self._pickers_for(len(levels), topic.startswith("$"))
-        levels += ("+", "#")
-        texts = [topic, *["/".join(pick(levels)) for pick in pickers], *self._tree.filters_for(topic)]
         found = []
-        for text in texts:
+        for text in self._texts(topic):
             held = self._part(text).get(text)
             if isinstance(held, bytes):
                 found.append(_made(text, *split(held)))
             elif isinstance(held, dict):
                 found += [_made(text, head, key) for key, head in held.items() if isinstance(head, bytes)]
         return found
+
+    def asleep(self, topic: str, elsewhere: Container[int]) -> Iterator[bytes]:
+        """Yield the client key of each subscription in `dormant` whose slot is not in `elsewhere`. The caller may
+        change the table meanwhile. The first key takes a tenth of the time of `dormant`."""
+        for text in self._texts(topic):
+            for key, held in self.items(text):
+                if isinstance(held, bytes) and key[0] not in elsewhere:
+                    yield parse_subscriber_key(held, key)[0]
+
+    def _texts(self, topic: str) -> list[str]:
+        """The filters that match a topic, and perhaps others that nobody has."""
+        levels = topic.split("/")
+        pickers = self._pickers_for(len(levels), topic.startswith("$"))
+        levels += ("+", "#")
+        return [topic, *["/".join(pick(levels)) for pick in pickers], *self._tree.filters_for(topic)]
 
     def _pickers_for(self, levels: int, hidden: bool) -> list[Picker]:
         """Return, cached, a picker for each shape that can match a topic with this number of levels.

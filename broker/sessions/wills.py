@@ -28,6 +28,7 @@ the will is dropped, because the client is well (H-39).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -218,7 +219,7 @@ class Wills:
         accepts = self._accepts()
         has_rows = accepts and self._has_rows(pending)
         mid = self._env.cluster.mid_of_slot(slot, has_rows) if accepts and client.in_slot else None
-        if accepts and mid is None:
+        if accepts and mid is None and self._publisher.is_ready(client.mountpoint, will.topic):
             self._publish(pending, has_rows)
             return
         key = self._new_key(slot, client.in_slot)
@@ -227,7 +228,7 @@ class Wills:
             self._name(key, pending, mid)
         else:
             self._env.store.put(key, encode(pending))
-            self._when_accepting(key, pending)
+            self._try(key, pending)
 
     def leave_behind(self, member: LeavingMember, message: Message, group: str, sent: bool) -> bool:
         """Keep a message that a member of a group leaves to another one until that one has it. Returns False, and does
@@ -265,6 +266,9 @@ class Wills:
             return
         if not self._accepts():
             self._when_accepting(key, pending, fresh)
+            return
+        again = partial(self._try, key, pending, fresh)
+        if self._publisher.waits(pending.mountpoint, pending.will.topic, again):
             return
         if pending.counter:
             self._route(key, pending, again=not fresh)

@@ -295,3 +295,17 @@ def test_a_group_has_members_on_several_nodes() -> None:
         ("$share/h/a/b", 0, (other,), ()),
     ]
     assert plan.weight == 6
+
+
+def test_a_plan_within_a_limit_makes_all_its_sessions_or_none() -> None:
+    table, woken = SubscriptionTable(), list[bytes]()
+    cache = PlanCache(table, wake=woken.append)
+    sessions = [Subscriber(f"s{number}", None) for number in range(3)]
+    for session in sessions:
+        table.add(make(session, "a"))
+        table.release(make(session, "a"))
+    assert cache.build_within("a", 2) is None
+    assert woken == []
+    assert sorted(cache.asleep("a")) == sorted([session.key for session in sessions])
+    assert cache.build_within("a", 3) is not None
+    assert len(woken) == 3

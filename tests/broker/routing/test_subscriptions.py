@@ -130,6 +130,9 @@ class TableMachine(RuleBasedStateMachine):
         assert sorted(map(id, awake)) == sorted(map(id, in_memory)) and len(found) == len(wanted)
         dormant = [each.session.key for key, each in wanted.items() if key in self.dormant]
         assert sorted([each.session.key for each in self.table.dormant(topic)]) == sorted(dormant)
+        assert sorted(self.table.asleep(topic, ())) == sorted(dormant)
+        elsewhere = {key[0] for key in dormant[:1]}
+        assert sorted(self.table.asleep(topic, elsewhere)) == sorted(key for key in dormant if key[0] not in elsewhere)
         for text in {each.filter for each in wanted.values()}:
             in_order = [each for each in wanted.values() if each.filter == text]
             assert [each for each in awake if each.filter == text] == [each for each in in_order if each in in_memory]

@@ -11,6 +11,7 @@ from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.routing.remote_table import RemoteMatch
+from strogoff.broker.routing.waking import PER_TURN
 from strogoff.broker.sessions.wills import DOUBT_MS, PendingWill
 from strogoff.cluster.identity import slot_of, slot_origin
 from strogoff.mqtt import packets
@@ -18,6 +19,7 @@ from strogoff.netsplit.policy import ViewState
 from strogoff.storage import keys
 from tests.harness.broker import BrokerHarness, PacketClient
 from tests.harness.forwarding import live
+from tests.harness.sleepers import messages_waiting, most_made, sleepers, slow_steps
 
 
 def test_a_will_waits_for_the_lease_over_a_restart_and_fires_once() -> None:
@@ -294,3 +296,29 @@ def test_a_row_of_a_version_without_doubt_is_read() -> None:
     broker.node.wills.load_slot(slot)
     broker.settle()
     assert reader.payloads() == [b"gone"]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_will_for_many_absent_clients_waits_until_their_sessions_are_made(kept: bool) -> None:
+    """Some are made in each turn (P8). Meanwhile the will is on disk: a kill does not lose it (P5)."""
+    broker = BrokerHarness()
+    count = 3 * PER_TURN
+    sleepers(broker, count, ("will", 1))
+    mortal = broker.persistent if kept else broker.client
+    mortal("mortal", 4, will=packets.Will("will", b"gone", 1)).break_off()
+    assert 0 < most_made(broker) <= PER_TURN
+    assert broker.keys(b"z") + broker.keys(b"Z") == []
+    assert messages_waiting(broker, count) == [[b"gone"]] * count
+
+
+def test_a_kill_while_a_will_waits_for_sessions_does_not_lose_it() -> None:
+    broker = BrokerHarness()
+    sleepers(broker, 9 * PER_TURN, ("will", 1))
+    mortal = broker.client("mortal", 4, will=packets.Will("will", b"gone", 1))
+    slow_steps(broker)
+    mortal.vanish()
+    broker.pass_s(0.25)
+    assert len(broker.node.router.waking) == 1
+    broker.restart()
+    broker.pass_s(1)
+    assert messages_waiting(broker, 2) == [[b"gone"]] * 2
