@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from ...broker.connection.transport import ConnectionPort
+from ...broker.connection.transport import PEER_CLOSED, ConnectionPort
 from .loop import VirtualLoop
 
 Receiver = Callable[[bytes], None]
@@ -155,7 +155,7 @@ class Pipe:
         self.port: ConnectionPort | None = None
         self.over_at: float | None = None
         self._closed = False
-        self.to_node.ended = partial(self._lost, "peer closed")
+        self.to_node.ended = partial(self._lost, PEER_CLOSED)
 
     def _lost(self, reason: str) -> None:
         gone, self.gone = self.gone, None
@@ -210,7 +210,7 @@ class Pipe:
         told = [self.to_client.ended] if self.to_client.open else []
         self.to_node.cut()
         self.to_client.cut()
-        self._lost("connection reset")
+        self._lost("connection_reset")
         for ended in told:
             if ended is not None:
                 ended()

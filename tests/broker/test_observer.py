@@ -35,7 +35,7 @@ def test_the_life_of_a_session(version: int) -> None:
     assert story(broker, *SESSION_TYPES) == [
         ("conn.open", "c"),
         ("sess.create", "c"),
-        ("conn.close", "c", "connection reset"),
+        ("conn.close", "c", "connection_reset"),
         ("conn.open", "c"),
         ("sess.resume", "c"),
         ("conn.close", "c", "session_taken_over"),

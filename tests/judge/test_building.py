@@ -278,7 +278,7 @@ def test_a_will_that_comes_while_its_client_is_connected_is_of_a_former_connecti
         a.say("sess.end", client="rx", reason="disconnected")
     a.connect("rx", will=True)
     if closed:
-        a.say("conn.close", client="rx", reason="peer closed")
+        a.say("conn.close", client="rx", reason="peer_closed")
     a.say("will.fire", client="rx", topic="will", mid=("a", 1, 50))
     b.say("slot.arrive", slot=SLOT)
     assert homes(built(a, b), "a", 3)[0] == (["a"] if closed else ["a", "b"])

@@ -316,7 +316,7 @@ def test_a_node_that_joins_begins_no_durable_session() -> None:
     ("end", "reason"),
     [
         (lambda cluster, client: client.leave(), "closed_by_primary"),
-        (lambda cluster, client: client.close(), "peer closed"),
+        (lambda cluster, client: client.close(), "peer_closed"),
         (lambda cluster, client: cluster.network.cut("n1", "n2"), "tunnel_broken"),
         (lambda cluster, client: cluster.apply("n1", 2), "moved"),
     ],

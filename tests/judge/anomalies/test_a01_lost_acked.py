@@ -328,7 +328,7 @@ def test_a_clean_session_comes_back_for_its_will_alone(expiry_s: int, taken: boo
     a.connect("rx", will=True, expiry_s=expiry_s)
     a.subscribe()
     a.say("lease.lose", view=1)
-    a.say("conn.close", client="rx", reason="peer closed")
+    a.say("conn.close", client="rx", reason="peer_closed")
     a.say("sess.end", client="rx", reason="disconnected")
     if taken:
         a.say("slot.taken", slot=slot_of("", "rx"), target="b")

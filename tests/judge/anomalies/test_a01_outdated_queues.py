@@ -116,7 +116,7 @@ def test_rows_that_are_lost_after_the_acknowledgement_do_not_explain_a_loss(when
         b.rows[-1]["tail_lost"] = True
     a.ack(mid)
     if when == "after":
-        b.say("conn.close", client="rx", reason="peer closed")
+        b.say("conn.close", client="rx", reason="peer_closed")
         b.boot()
         b.rows[-1]["tail_lost"] = True
     a.rows += b.rows

@@ -173,7 +173,7 @@ def test_the_client_closes() -> None:
     pipe.to_node.send(b"last")
     pipe.to_node.end()
     loop.run_for(5)
-    assert heard == ["node: last", "node: peer closed"]
+    assert heard == ["node: last", "node: peer_closed"]
     assert pipe.over_at == 1.0
 
 
@@ -190,7 +190,7 @@ def test_the_network_breaks(after_close: bool) -> None:
     pipe.break_off()
     pipe.break_off()
     loop.run_for(5)
-    assert heard == ["node: closed" if after_close else "node: connection reset", "client: end"]
+    assert heard == ["node: closed" if after_close else "node: connection_reset", "client: end"]
 
 
 def test_another_port_gets_the_bytes() -> None:
