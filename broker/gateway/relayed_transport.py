@@ -123,14 +123,19 @@ class RelayedTransport:
             self._lost(self._gone)
 
     def broken(self) -> None:
-        """The tunnel is broken: nothing of the client arrives any more."""
+        """The tunnel is broken: nothing of the client arrives any more.
+
+        If GONE has arrived, so has all that was before it, and the connection ends when that is handled (H-19).
+        """
         self.out.drop()
-        self._lost("gateway_lost")
+        if self._gone is None or self._closing:
+            self._lost("gateway_lost")
 
     def left(self) -> None:
         """The gateway has left the view."""
-        self.abort()
-        self._lost("gateway_lost")
+        if self._gone is None:
+            self.abort()
+        self.broken()
 
     def grow(self) -> bool:
         """The gateway has used up its credit. Returns whether it got more."""

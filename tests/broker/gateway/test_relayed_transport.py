@@ -141,3 +141,28 @@ def test_the_stop_of_the_gateway_is_not_that_of_this_node(paused: bool) -> None:
     served.transport.resume_reading()
     served.broker.settle()
     assert served.port.said == [b"last", "lost: gateway_stopped"]
+
+
+def test_a_tunnel_that_breaks_behind_gone_drops_nothing() -> None:
+    served = Served()
+    served.transport.pause_reading()
+    served.transport.received(b"last")
+    served.transport.gone("peer_closed")
+    served.transport.broken()
+    assert served.port.said == [] and served.over == []
+    served.transport.resume_reading()
+    served.broker.settle()
+    assert served.port.said == [b"last", "lost: peer_closed"] and served.over == [served.transport]
+
+
+def test_a_tunnel_that_breaks_behind_gone_ends_what_is_closed() -> None:
+    """The answer waits for credit, which cannot come any more."""
+    served = Served()
+    served.transport.pause_reading()
+    served.transport.received(b"last")
+    served.transport.gone("peer_closed")
+    served.transport.write(bytes(BASE_BYTES + 5))
+    served.transport.close()
+    assert served.over == []
+    served.transport.broken()
+    assert served.port.said == [False, "lost: gateway_lost"] and served.over == [served.transport]
