@@ -22,8 +22,8 @@ TURN = "turn"
 HOOK = "hook"
 FILTERS = "filters"
 PLAN = "plan"
-_SHORTLY = frozenset((TURN, HOOK, FILTERS, PLAN))
-"""The reasons to hold packets that end by themselves."""
+_OF_THIS_NODE = frozenset((TURN, HOOK, FILTERS, PLAN, "parked"))
+"""The reasons to hold packets that end without the client."""
 
 ANSWERS_NOT_TAKEN = 65536
 """Bytes of answers that are still written after the transport's buffer is full. Beyond that the peer is not read."""
@@ -155,7 +155,7 @@ class FlowControl:
     @property
     def goes_on(self) -> bool:
         """True if packets are held, and will be handled although the transport is lost."""
-        return self.held is not None and self.held_for <= _SHORTLY and "output" not in self.paused_for
+        return self.held is not None and self.held_for <= _OF_THIS_NODE and "output" not in self.paused_for
 
     def worked(self, units: int) -> None:
         """Add the extra cost of the current packet, in packets. Too much extra cost ends the connection's turn."""

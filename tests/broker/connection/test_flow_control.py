@@ -313,3 +313,23 @@ def test_a_client_that_closes_while_its_rate_is_used_up() -> None:
     assert not connection.closed
     broker.pass_s(5)
     assert connection.closed and subscriber.payloads() == [b"m"] * 30
+
+
+@pytest.mark.parametrize("reason", [PEER_CLOSED, "connection_reset"])
+def test_a_client_that_closes_behind_deferred_publishes(reason: str) -> None:
+    """They are accepted once the disk has room, and DISCONNECT deletes the will."""
+    broker = BrokerHarness(max_parked_publishes=3)
+    subscriber = broker.persistent("s")
+    subscriber.subscribe(("#", 1))
+    client = broker.client("p", will=packets.Will("will", b"dead"))
+    (connection,) = (each for each in broker.node.connections.values() if each.client_id == "p")
+    broker.disk.full = True
+    broker.client("other").publish("fill", b"fill", 1, 1)
+    client.ask(*[publish("t", b"%d" % n, 1, n) for n in range(1, 6)], packets.Disconnect())
+    connection.lost(reason)
+    assert connection.closed == (reason != PEER_CLOSED)
+    broker.disk.full = False
+    broker.pass_s(10)
+    assert connection.closed
+    last = [b"1", b"2", b"3", b"4", b"5"] if reason == PEER_CLOSED else [b"dead"]
+    assert [each.payload for each in subscriber.drain() if each.payload != b"fill"] == last

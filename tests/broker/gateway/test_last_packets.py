@@ -55,3 +55,22 @@ def test_a_gateway_that_comes_back_while_a_disconnect_waits() -> None:
     cluster.pass_s(20)
     assert not other.closed
     assert sorted(watcher.payloads()) == sorted([b"other", *[b"%d" % n for n in range(20)]])
+
+
+def test_a_disconnect_behind_publishes_that_are_deferred() -> None:
+    """The disk of the primary is full, and more wait than `session.max_parked_publishes`; DISCONNECT is behind them."""
+    cluster = RelayHarness(3)
+    watcher = cluster[3].client("watcher")
+    watcher.subscribe(("will", 0), ("t", 0))
+    client = cluster[1].client("c", 4, will=p.Will("will", b"will"))
+    node = cluster[2].node
+    node.env.store.state = "full"
+    node.policy.look_again()
+    client.send(*[publish("t", b"%d" % n, 1, n) for n in range(1, 26)], p.Disconnect())
+    client.close()
+    cluster.pass_s(1)
+    node.env.store.state = "serving"
+    node.policy.look_again()
+    cluster.pass_s(10)
+    assert watcher.payloads() == [b"%d" % n for n in range(1, 26)]
+    assert cluster.gateways(2)._peers["n1"].served == {} and not node.sessions.get("", "c").online  # type: ignore[union-attr]
