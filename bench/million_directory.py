@@ -83,6 +83,11 @@ class NullTransport:
         """As `close`: no bytes wait."""
         self.close()
 
+    @property
+    def peer_has_gone(self) -> bool:
+        """Returns False: there is no peer."""
+        return False
+
     def pause_reading(self) -> None:
         """Do nothing: this transport reads nothing."""
 

@@ -1,7 +1,8 @@
 """A slot that this node, its primary, gives to another node together with its sessions (H-45).
 
     filling   the target gets a copy, while the sessions run; only if slots have copies
-    closing   its connections are closed, and no session begins; what its clients published is acknowledged
+    parting   its connections are closed, and no session begins; last packets of clients that have gone are handled
+    closing   what its clients published is acknowledged
     copying   its sessions are on disk only, nothing changes them, and messages for them wait; the rows go to the target
     asking    the target has all rows on disk, and the leader is asked to make it the primary
 
@@ -18,11 +19,13 @@ from ...cluster.slots.table import Holder, SlotRow
 from ..queues.message import Mid
 from .slot_transfer import Attempt, Drop, Offer, Piece, SlotMessage
 
-FILLING, CLOSING, COPYING, ASKING = "filling", "closing", "copying", "asking"
+FILLING, PARTING, CLOSING, COPYING, ASKING = "filling", "parting", "closing", "copying", "asking"
 """The phases of a departure."""
 
 FILL_MS = 600_000
 """How long the target may take to get a copy."""
+PARTING_MS = 4_000
+"""How long a slot is closed for the last packets of clients that have gone."""
 CLOSING_MS = 4_000
 """How long a slot is closed for what its clients have published."""
 SILENCE_MS = 5_000

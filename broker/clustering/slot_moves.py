@@ -16,7 +16,18 @@ from ...storage.engine import StorageError
 from ..node import Node
 from ..queues.records import RecordError
 from .slot_arrivals import SlotArrivals
-from .slot_departure import ASKING, CLOSING, CLOSING_MS, COPYING, FILL_MS, FILLING, Copying, Departure
+from .slot_departure import (
+    ASKING,
+    CLOSING,
+    CLOSING_MS,
+    COPYING,
+    FILL_MS,
+    FILLING,
+    PARTING,
+    PARTING_MS,
+    Copying,
+    Departure,
+)
 from .slot_follower import Traffic
 from .slot_handover import SlotHandover
 from .slot_opening import SlotOpening
@@ -108,19 +119,30 @@ class SlotMoves:
     def _close(self, departure: Departure) -> None:
         """Disconnect the clients of the slot: no session of it begins any more."""
         env, slot, target = self._node.env, departure.slot, departure.target.node
-        departure.phase = CLOSING
+        departure.phase = PARTING
         departure.begun_ms = self._member.ports.now_ms()
         env.log(
             "info", f"slot {slot} moves to {target}: its clients are disconnected, and can connect again after that"
         )
-        self._node.slot_sessions.disconnect(slot)
+        self._node.slot_sessions.disconnect(slot, leaving=False)
         self._changed()
+        self._part(departure, departure.begun_ms)
+
+    def _part(self, departure: Departure, now_ms: float) -> None:
+        """Once the last packets of the clients that have gone are handled, wait for what the clients have published."""
+        sessions, slot = self._node.slot_sessions, departure.slot
+        if sessions.connections(slot) and now_ms - departure.begun_ms < PARTING_MS:
+            return
+        sessions.disconnect(slot)
+        departure.phase = CLOSING
+        departure.begun_ms = now_ms
 
         def flushed() -> None:
             departure.flushed = True
             self.tick()
 
-        env.store.when_all_safe(flushed)  # a copy of another slot may lack what a client of this slot has published
+        # a copy of another slot may lack what a client of this slot has published
+        self._node.env.store.when_all_safe(flushed)
 
     def _problem(self, slot: int, target: str) -> str:
         """Return why this node cannot begin to move the slot; "" if it can."""
@@ -157,6 +179,8 @@ class SlotMoves:
             return
         if departure.phase == FILLING:
             self._fill(departure, now_ms)
+        elif departure.phase == PARTING:
+            self._part(departure, now_ms)
         elif departure.phase == CLOSING:
             departure.waits_for = self._busy(departure)
             if not departure.waits_for:

@@ -165,6 +165,11 @@ class ClientConnection:
         """True after the broker has closed the connection."""
         return self.state is _CLOSED
 
+    @property
+    def leaving(self) -> bool:
+        """As `SessionConnection.leaving`."""
+        return bool(self._lost_for) or self.output.transport.peer_has_gone
+
     def change(self, event: Event) -> None:
         """Enter the state that follows this event."""
         self.state = TRANSITIONS[self.state, event]

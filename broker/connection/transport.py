@@ -30,6 +30,11 @@ class ClientTransport(Protocol):
         """Close at once; unsent bytes are lost."""
         ...
 
+    @property
+    def peer_has_gone(self) -> bool:
+        """True if the peer has ended the connection, and bytes that came before that still wait here."""
+        ...
+
     def pause_reading(self) -> None:
         """Receive nothing until `resume_reading`; full socket buffers then stop the peer. Idempotent."""
         ...

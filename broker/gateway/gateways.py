@@ -270,7 +270,7 @@ class Gateways:
             moved = [each for each in asked if each.opened and each.place != place(each.slot)]
             self._lost.add({each: partial(each.end, "moved") for each in moved if each not in self._lost})
             for transport, client in list(peer.served.values()):
-                if (self.name, transport.epoch) != place(transport.slot):
+                if not self._goes_on(transport, place(transport.slot)):
                     client.drop("moved")
             for number, arrival in peer.early.pop_all().items():
                 try:
@@ -295,6 +295,11 @@ class Gateways:
 
     def _place(self, slot: int) -> tuple[str | None, int]:
         return self.locator.primary_of(slot), self.locator.epoch_of(slot)
+
+    def _goes_on(self, transport: RelayedTransport, place: tuple[str | None, int]) -> bool:
+        """Whether this node serves a client of a slot with this place. In a slot that it closes, it goes on with one
+        that has gone (H-19)."""
+        return place == (self.name, transport.epoch) or (transport.peer_has_gone and place == (None, transport.epoch))
 
     def _registrar_place(self, slot: int) -> tuple[str | None, int]:
         return self.locator.registrar_of(slot), self.locator.epoch_of(slot)

@@ -47,8 +47,8 @@ class RelayedTransport:
         self._timer: Timer | None = None
 
     @property
-    def gateway_has_ended(self) -> bool:
-        """True if GONE has arrived, and bytes that came before it still wait here, for example for a full disk."""
+    def peer_has_gone(self) -> bool:
+        """As `ClientTransport.peer_has_gone`: GONE has arrived. Its bytes wait, for example, for a full disk."""
         return self._gone is not None
 
     # -- calls of the core

@@ -185,6 +185,11 @@ class Connection(asyncio.Protocol, ABC):
         elif isinstance(self.opening, asyncio.Task):
             self.opening.cancel()
 
+    @property
+    def peer_has_gone(self) -> bool:
+        """As `ClientTransport.peer_has_gone`: the end is noticed behind the last bytes."""
+        return False
+
     def pause_reading(self) -> None:
         """As `ClientTransport.pause_reading`."""
         if not self.closing and self.transport.is_reading():

@@ -23,6 +23,11 @@ class SessionConnection(observer.Connection, Protocol):
         ...
 
     @property
+    def leaving(self) -> bool:
+        """True if the client has ended the connection, and its last packets are still to be handled."""
+        ...
+
+    @property
     def output(self) -> Consumer:
         """The output that the session's queue sends to."""
         ...

@@ -167,12 +167,13 @@ class SlotSessions:
 
     # -- at the node that gives a slot away
 
-    def disconnect(self, slot: int) -> None:
-        """Close the connections of the slot's sessions. Their wills wait a while, for the clients come back (H-39)."""
+    def disconnect(self, slot: int, leaving: bool = True) -> None:
+        """Close the connections of the slot's sessions. Their wills wait a while, for the clients come back (H-39).
+        With `leaving` False those stay whose clients have gone: a DISCONNECT may be among their last packets (H-19)."""
         self._sessions.deadlines.defer(slot)
         for session in self._sessions.of_slot(slot):
             connection = session.connection
-            if connection is not None:
+            if connection is not None and (leaving or not connection.leaving):
                 connection.moved()
 
     def connections(self, slot: int) -> int:

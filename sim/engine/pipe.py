@@ -180,6 +180,11 @@ class Pipe:
         """Close the node's end at once."""
         self.close()
 
+    @property
+    def peer_has_gone(self) -> bool:
+        """The node notices the end behind the last bytes."""
+        return False
+
     def pause_reading(self) -> None:
         """Stop reading at the node."""
         self.to_node.pause()

@@ -211,6 +211,11 @@ class GatedConnection:
         """Close at once (`ClientTransport.abort`)."""
         self._gate.when_awake(self._link.abort)
 
+    @property
+    def peer_has_gone(self) -> bool:
+        """The end comes behind the last bytes (`ClientTransport.peer_has_gone`)."""
+        return False
+
     def pause_reading(self) -> None:
         """Stop reading from the client (`ClientTransport.pause_reading`)."""
         self._gate.when_awake(self._link.pause_reading)

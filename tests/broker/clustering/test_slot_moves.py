@@ -6,13 +6,14 @@ from itertools import chain
 
 import pytest
 
-from strogoff.broker.clustering.slot_departure import COPYING, Departure
+from strogoff.broker.clustering.slot_departure import COPYING, PARTING, PARTING_MS, Departure
+from strogoff.broker.connection.transport import PEER_CLOSED
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from tests.broker.clustering.copied_cluster import CopiedCluster
 from tests.broker.clustering.copied_cluster import subscriber as copied_subscriber
 from tests.broker.clustering.moving_cluster import MovingCluster, resumed, subscriber
-from tests.harness.broker import option, publish
+from tests.harness.broker import PacketClient, option, publish
 
 
 @pytest.fixture
@@ -380,3 +381,52 @@ def test_a_session_that_lacks_retained_messages_moves(back: bool) -> None:
     again, connack = cluster[3].connect("sub", clean=False, expiry_s=600, receive_maximum=5)
     assert connack.session_present
     assert [each.topic for each in again.drain()] == topics
+
+
+def gone(cluster: MovingCluster, place: int, *last: object) -> PacketClient:
+    """A client with a will at this node has gone behind these packets, which wait for its rate at n1.
+
+    Returns a watcher of all messages.
+    """
+    watcher = cluster[3].client("watcher")
+    watcher.subscribe(("#", 0))
+    client = cluster[place].client("sub", 4, clean=False, will=packets.Will("will", b"will"))
+    if place == 1:  # as a WebSocket, whose end comes while packets are held
+        client.send(*last)
+        cluster.settle()
+        (connection,) = (each for each in cluster[1].node.connections.values() if each.client_id == "sub")
+        connection.lost(PEER_CLOSED)
+    else:
+        client.send(*last[:-1])
+        cluster.settle()
+        client.send(last[-1])  # it waits in the relay
+        client.close()
+    cluster.settle()
+    assert cluster[1].node.slot_sessions.connections(cluster.slot) == 1
+    return watcher
+
+
+@pytest.mark.parametrize("place", [1, 2])
+@pytest.mark.parametrize("polite", [True, False])
+def test_a_client_that_has_gone_is_heard_out_before_its_slot_moves(place: int, polite: bool) -> None:
+    """Its DISCONNECT waits (H-19). Without one, its will comes behind its last messages."""
+    cluster = MovingCluster(max_message_rate=10)
+    last = [publish("t", b"%d" % number) for number in range(25)]
+    watcher = gone(cluster, place, *last, *[packets.Disconnect()] * polite)
+    cluster.begin(3)
+    assert cluster.phase() == PARTING
+    assert cluster.ended() == ""
+    cluster.pass_s(10)
+    assert watcher.payloads() == [each.payload for each in last] + [b"will"] * (not polite)
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_slot_does_not_wait_longer_for_a_client_that_has_gone(place: int) -> None:
+    cluster = MovingCluster(max_message_rate=10)
+    watcher = gone(cluster, place, *[publish("t", b"%d" % number) for number in range(200)], packets.Disconnect())
+    begun_s = cluster.loop.now_s
+    assert cluster.move(3) == ""
+    assert PARTING_MS / 1000 <= cluster.loop.now_s - begun_s < PARTING_MS / 1000 + 2
+    cluster.pass_s(10)
+    *handled, will = watcher.payloads()
+    assert will == b"will" and 40 <= len(handled) < 60
