@@ -39,7 +39,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     _add_kinds(
         parser, "--variant", variants_of,
-        "for several nodes: variants in every seed, of sparse,small,narrow,leaves,twin,slow-data,moves,copies; "
+        "for several nodes: variants in every seed, of sparse,small,narrow,leaves,twin,slow-data,moves,copies,rate; "
         "usual: none of them; drawn: the seed decides (default)",
     )  # fmt: skip
     parser.add_argument(

@@ -274,6 +274,7 @@ class History:
     (client, key) to the commit that stored the message for this client; `copies` has the same for each disk, by its
     name. `holders` has the in-sync sets of each slot, as (finished batches, disks). `problems` are violations found
     during the simulation. `given_up` has for each client when a primary last gave up the gateway of its connection.
+    `leaving` has when nodes were seen with the last packets of a client that has closed its connection, and the nodes.
     `copied`: slots have two copies. `rotten`: copies whose rows a disk has changed. `slot_losses`: slot -> when the
     cluster gave up its last copy. `slot_arrivals`: slot -> when a node took it over. `power_lost`: what the nodes have
     acknowledged may be lost. `gappy`: the nodes that have lost power under `os`, and have not got the others' metadata
@@ -300,6 +301,7 @@ class History:
     copies: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     holders: dict[int, list[tuple[int, tuple[str, ...]]]] = field(default_factory=dict)
     given_up: dict[str, float] = field(default_factory=dict)
+    leaving: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     refused_by_full: dict[str, float] = field(default_factory=dict)
     refused_as_older: dict[str, float] = field(default_factory=dict)
     ids: list[IdReuse] = field(default_factory=list)

@@ -303,6 +303,9 @@ class Relays:
         leased = {each.node for each in held}
         running = [machine for machine in world.machines.values() if not machine.gate.shut]
         found = [each for machine in running for each in relay.served(machine, machine.name in leased)]
+        for each in found:
+            if each.leaving:
+                world.history.leaving.setdefault(each.client, []).append((world.loop.now_s, each.node))
         yield from primaries.judge(found)
         for machine in running:
             yield from relay_bounds.judge(machine.name, relay.levels(machine))

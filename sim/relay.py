@@ -82,7 +82,7 @@ def served(machine: ClusterHost, leased: bool) -> Iterator[Served]:
         slot = slot_of(session.mountpoint, session.client_id)
         yield Served(
             machine.name, session.client_id, locator.primary_of(slot), locator.epoch_of(slot),
-            opened.get(id(connection)), leased,
+            opened.get(id(connection)), leased, connection.leaving,
         )  # fmt: skip
 
 

@@ -25,12 +25,22 @@ from ..cluster.raft.interface import Settings as RaftSettings
 from .cluster_plan import USUAL, ClusterPlan
 from .workload.swarm import TOPICS, WATCHER, WILL_FILTER, ClientSpec
 
-SPARSE, SMALL, NARROW, LEAVES, TWIN, SLOW_DATA, MOVES, COPIES = (
-    "sparse", "small", "narrow", "leaves", "twin", "slow-data", "moves", "copies"
+SPARSE, SMALL, NARROW, LEAVES, TWIN, SLOW_DATA, MOVES, COPIES, RATE = (
+    "sparse", "small", "narrow", "leaves", "twin", "slow-data", "moves", "copies", "rate"
 )  # fmt: skip
 
-VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_DATA: 0.25, COPIES: 0.4, MOVES: 0.2}
-"""Kind of variant -> the share of seeds that have it. They are applied in this order.
+VARIANTS = {
+    SPARSE: 0.5,
+    SMALL: 0.35,
+    NARROW: 0.2,
+    LEAVES: 0.2,
+    TWIN: 0.2,
+    SLOW_DATA: 0.25,
+    COPIES: 0.4,
+    MOVES: 0.2,
+    RATE: 0,
+}
+"""Kind of variant -> the share of seeds that have it, unless it is asked for. They are applied in this order.
 
 * sparse: no client subscribes to everything, so a node gets only the messages for its own subscribers. After each
   SUBACK a client at each other node publishes on a topic of that filter at once.
@@ -42,6 +52,7 @@ VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_
 * moves: an operator moves slots with the sessions of clients from node to node.
 * copies: each slot has a copy on another node, slots with sessions move to their places by themselves, and up to two
   disks may be lost. In a third of these seeds a slot with one copy accepts nothing new.
+* rate: nodes handle few packets of a client in a second. Clients publish more than that, and disconnect behind it.
 """
 
 LOG_DOTS = (4, 12, 50)
@@ -142,6 +153,13 @@ def _copies(plan: ClusterPlan, rng: Random) -> ClusterPlan:
     return replace(plan, swarm=replace(plan.swarm, options=options), disks=2)
 
 
+def _rate(plan: ClusterPlan, rng: Random) -> ClusterPlan:
+    options = msgspec.structs.replace(
+        plan.swarm.options, max_message_rate=rng.choice((2, 5, 10)), max_parked_publishes=rng.choice((2, 20))
+    )
+    return replace(plan, swarm=replace(plan.swarm, options=options))
+
+
 def has_copies(plan: ClusterPlan) -> bool:
     """Whether slots have two copies."""
     return plan.swarm.options.queue_replicas > 1
@@ -188,4 +206,5 @@ _CHANGES: dict[str, Callable[[ClusterPlan, Random], ClusterPlan]] = {
     SLOW_DATA: _slow_data,
     MOVES: _moves,
     COPIES: _copies,
+    RATE: _rate,
 }

@@ -34,7 +34,7 @@ from .workload.swarm import ClientSpec, Swarm
 M = TypeVar("M", NodeMachine, ClusterMachine)
 C = TypeVar("C", bound=ModelClient)
 
-RECORDED_EVENTS = ("conn.open", "will.fire", "sess.end", "policy.deny")
+RECORDED_EVENTS = ("conn.open", "conn.close", "will.fire", "sess.end", "policy.deny")
 """Types of the domain events that checkers read."""
 
 _HEADER = ("v", "run_id", "node", "boot", "seq", "hlc", "mono_ns", "type")

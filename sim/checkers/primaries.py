@@ -11,7 +11,8 @@ class Served:
     """A client that has its CONNACK and whose connection `node` has not closed.
 
     `primary` and `epoch` are those of its slot in the applied table of that node, `opened_in` the epoch in which the
-    connection was opened; None if the socket is at this node. `leased`: the node holds a lease.
+    connection was opened; None if the socket is at this node. `leased`: the node holds a lease. `leaving`: the client
+    has ended the connection, and its last packets wait. The node handles them also in a slot that it closes (H-19).
     """
 
     node: str
@@ -20,6 +21,7 @@ class Served:
     epoch: int
     opened_in: int | None
     leased: bool
+    leaving: bool = False
 
 
 def judge(served: Iterable[Served]) -> Iterator[str]:
@@ -28,7 +30,7 @@ def judge(served: Iterable[Served]) -> Iterator[str]:
     for each in served:
         if each.primary not in (each.node, None):
             yield f"primary: {each.node} serves {each.client}, whose primary is {each.primary}"
-        if each.opened_in is not None and (each.primary is None or each.opened_in != each.epoch):
+        if each.opened_in is not None and (each.opened_in != each.epoch or (each.primary is None and not each.leaving)):
             yield f"primary: {each.node} serves {each.client} of epoch {each.opened_in} in epoch {each.epoch}"
         if not each.leased:
             continue

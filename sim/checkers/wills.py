@@ -13,6 +13,7 @@ from math import inf
 from typing import Any
 
 from ...broker.connection.connection import FAILOVER_GRACE_S
+from ...broker.connection.transport import PEER_CLOSED
 from ...cluster.identity import slot_of
 from ..history import NEVER, Connection
 from ..workload.swarm import WATCHER, WILL_FILTER
@@ -40,6 +41,7 @@ def check(case: Case) -> Iterator[str]:
     since = _watched_since(case)
     for connections in case.history.connections.values():
         for place, connection in enumerate(connections):
+            yield from _unheard(case, connection)
             will = connection.will
             if will is None or connection.opened == NEVER:
                 continue
@@ -50,6 +52,24 @@ def check(case: Case) -> Iterator[str]:
             if any(at_s > connection.opened_at for at_s in _losses(case, connection)):
                 continue  # the node lost the will with its disk
             yield from _judge(case, connection, later, counts[will.key], times.get(will.key))
+
+
+def _unheard(case: Case, connection: Connection) -> Iterator[str]:
+    """Check that a DISCONNECT is handled, with or without a will (H-19). A node that learns that the client has closed
+    the connection has received all its packets. What becomes of the gateway then is no excuse."""
+    if not connection.polite:
+        return
+    opened = [row for at_s, row in _told(case, connection, "conn.open") if at_s <= connection.opened_at]
+    if not opened:
+        return  # another node had the session
+    this = opened[-1]["boot"], opened[-1]["conn"]
+    seen = case.history.leaving.get(connection.client, [])
+    for until, row in _told(case, connection, "conn.close"):
+        if (row["boot"], row["conn"]) != this:
+            continue
+        complete = any(node == row["node"] and connection.closed_at <= at_s <= until for at_s, node in seen)
+        if row["reason"] == PEER_CLOSED or (complete and row["reason"] == "gateway_lost"):
+            yield f"disconnect unheard: {connection.client}, connection {connection.number}, has sent DISCONNECT"
 
 
 def _losses(case: Case, connection: Connection) -> list[float]:

@@ -7,7 +7,7 @@ from random import Random
 
 from ..engine.loop import VirtualLoop
 from .client import ModelClient
-from .swarm import WATCHER, Swarm
+from .swarm import TOPICS, WATCHER, Swarm
 
 LARGE = 300
 """A payload size in bytes at which queues share payloads."""
@@ -19,6 +19,7 @@ class Behaviour:
     def __init__(self, client: ModelClient, swarm: Swarm, rng: Random) -> None:
         self.client = client
         self._features = swarm.features
+        self._rated = swarm.options.max_message_rate > 0
         self._rng = rng
         self._loop: VirtualLoop = client.loop
         self._calm = False
@@ -123,7 +124,15 @@ class Behaviour:
         expiry_s = self._rng.choice((None, None, 2)) if "session_expiry" in self._features else None
         if self.client.spec.steady:
             expiry_s = None
+        if self._rated and self.client.connected:
+            self._publish_many()
         self.client.disconnect(self._rng.random() < 0.2, expiry_s)
+
+    def _publish_many(self) -> None:
+        """Publish so much that a DISCONNECT behind it waits for the client's rate."""
+        client, rng = self.client, self._rng
+        for _ in range(rng.choice((0, 4, 12, 25))):
+            client.sender.publish(rng.choice(client.spec.topics or TOPICS), rng.choice(self._levels))
 
     def _change_mind(self) -> None:
         client = self.client

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import pytest
 
 from strogoff.broker.clustering import copy_check, late_changes, slot_comparison, slot_filling, slot_leftovers
+from strogoff.broker.gateway.relayed_transport import RelayedTransport
 from strogoff.cluster.membership.consensus import Consensus
 from strogoff.cluster.membership.state_machine import MembershipState
 from strogoff.cluster.replicated_map.compaction import Compactor
@@ -17,6 +19,7 @@ from strogoff.sim.variants import (
     LEAVES,
     MOVES,
     NARROW,
+    RATE,
     SLOW_DATA,
     SMALL,
     SPARSE,
@@ -40,8 +43,11 @@ def test_the_seed_decides_and_each_kind_is_there() -> None:
         SLOW_DATA: sum(bool(each.slow_data) for each in plans),
         MOVES: sum(bool(each.slot_moves) for each in plans),
         COPIES: sum(each.swarm.options.queue_replicas > 1 for each in plans),
+        RATE: sum(each.swarm.options.max_message_rate > 0 for each in plans),
     }
-    for kind, share in VARIANTS.items():
+    assert VARIANTS[RATE] == has.pop(RATE) == 0  # only if it is asked for
+    for kind in has:
+        share = VARIANTS[kind]
         least = 0.1 if kind in (TWIN, MOVES) else 0.4  # not combined with some others
         assert least * share * 40 < has[kind] < 1.8 * share * 40, (kind, has)
 
@@ -113,3 +119,20 @@ def test_small_limits_lengthen_a_copy_and_the_wait_of_what_nobody_waits_for() ->
         assert limits() == ((100, 100), (100, 400), 5, 500.0)
         assert copy_check.PATIENCE_MS == 0 and slot_comparison.STEP.rows == 8
     assert usual == limits()
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_disconnect_that_waits_for_a_rate_is_handled(monkeypatch: pytest.MonkeyPatch, dropped: bool) -> None:
+    """Although the gateway ends. A node that drops it is found."""
+    broken = RelayedTransport.broken
+
+    def drop(transport: RelayedTransport) -> None:
+        transport._gone = None
+        broken(transport)
+
+    if dropped:
+        monkeypatch.setattr(RelayedTransport, "broken", drop)
+    simulation = ClusterSimulation(replace(vary(plan(9018, 3), (COPIES, RATE)), relay=True))
+    found = simulation.run().violations
+    assert simulation.world.history.leaving
+    assert [each.partition(":")[0] for each in found] == ["disconnect unheard"] * dropped

@@ -31,3 +31,10 @@ def test_two_nodes_with_leases_that_serve_a_client_are_found() -> None:
     other = replace(DIRECT, node="n2", primary="n2")
     assert list(judge([DIRECT, other])) == ["two owners: n1 and n2 serve c at the same time"]
     assert list(judge([DIRECT, replace(other, leased=False)])) == []
+
+
+def test_a_relayed_client_that_has_gone_may_be_heard_out() -> None:
+    """Its slot closes, and stays in the same epoch."""
+    leaving = replace(RELAYED, leaving=True)
+    assert list(judge([replace(leaving, primary=None)])) == []
+    assert list(judge([replace(leaving, epoch=4)])) == ["primary: n1 serves c of epoch 3 in epoch 4"]

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from strogoff.broker.connection.transport import PEER_CLOSED
 from strogoff.cluster.identity import slot_of
 from strogoff.sim.checkers.wills import check
-from strogoff.sim.history import NEVER, Fault
+from strogoff.sim.history import FIRST, NEVER, Fault
 from strogoff.sim.workload.swarm import WATCHER
 
 from ..histories import HistoryBuilder, will
@@ -381,3 +382,33 @@ def test_a_will_that_nobody_watches_is_known_by_its_row(row: str) -> None:
 def test_a_will_after_disconnect_that_nobody_watches_is_not_judged() -> None:
     made, _ = gateway_ends("stop", polite=True)
     assert judged(made, False) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "seen", "wrong"),
+    [
+        ("disconnect", True, []),
+        (PEER_CLOSED, False, ["disconnect unheard"]),
+        ("gateway_lost", False, []),
+        ("gateway_lost", True, ["disconnect unheard"]),
+        ("moved", True, []),
+    ],
+)
+@pytest.mark.parametrize("polite", [True, False])
+def test_a_node_that_has_all_packets_handles_disconnect(
+    reason: str, seen: bool, wrong: list[str], polite: bool
+) -> None:
+    """H-19. A node that gives up the gateway may lack the last packets, unless it was seen with them."""
+    made, connection = builder(polite=polite)
+    made.history.events.append((connection.asked_at, row("conn.open")))
+    made.close(connection)
+    if seen:
+        made.history.leaving["c"] = [(made.now, connection.node)]
+    made.tick()
+    made.history.events.append((made.now, row("conn.close", reason=reason)))
+    made.history.events.append((made.now, row("conn.close", conn=8, reason=PEER_CLOSED)))
+    assert kinds(made) == (wrong if polite else [])
+
+
+def row(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, "client": "c", "node": FIRST, "boot": 1, "conn": 7, **fields}

@@ -8,7 +8,7 @@ from random import Random
 from strogoff.sim.history import History
 from strogoff.sim.workload.behaviour import LARGE, Behaviour
 from strogoff.sim.workload.client import ModelClient
-from strogoff.sim.workload.swarm import WATCHER, draw
+from strogoff.sim.workload.swarm import TOPICS, WATCHER, draw
 
 from ..histories import make_host
 from .test_client import SPEC
@@ -66,3 +66,12 @@ def test_the_watcher_is_first_and_an_abandoned_client_does_not_come_back() -> No
     behaviour.calm()
     behaviour.client.loop.run_for(10)
     assert behaviour.client.gone and not behaviour.client.connected and len(history.connections["c"]) == 1
+
+
+def test_with_a_rate_many_publishes_are_in_front_of_disconnect() -> None:
+    behaviour, history = make(frozenset({"qos0", "polite"}), pace_s=0.2, writes=False, topics=())
+    assert not behaviour._rated
+    behaviour._rated = True
+    behaviour.begin()
+    behaviour.client.loop.run_for(100)
+    assert len(history.attempts) > 20 and {each.topic for each in history.attempts.values()} == set(TOPICS)
