@@ -16,7 +16,6 @@ from ..operation_policy import COPIES, NETSPLIT
 from ..plugins.hooks import BROKEN, Refuse, Verdict
 from ..queues.message import Message, Origin
 from ..queues.records import InboundRecord
-from ..remembered import TEXT_KEPT
 from ..routing.ack_context import AckContext
 from ..routing.plans import PlanCache
 from ..routing.router import AFTER_COMMIT
@@ -33,7 +32,6 @@ in a cluster sent to all nodes, where other messages wait for it."""
 FORWARDED = ("payload_format_indicator", "content_type", "response_topic", "correlation_data", "user_property")
 """Properties that go to subscribers unchanged [MQTT5-3.3.2-4] [MQTT5-3.3.2-15] [MQTT5-3.3.2-16] [MQTT5-3.3.2-17]."""
 
-_PERMITTED_LIMIT = 10_000
 _PUBREC = b"\x50\x02"
 _PUBCOMP = b"\x70\x02"
 
@@ -123,11 +121,9 @@ def _authorised(connection: ClientConnection, packet: packets.Publish, verdict: 
         publish_refused(connection, packet, verdict)
         return
     modifiers = dict(verdict.modifiers)
-    if verdict.cacheable and not modifiers and len(packet.topic) <= TEXT_KEPT:
-        if len(connection.publishing.permitted) >= _PERMITTED_LIMIT:
-            connection.publishing.permitted.clear()
-        # if every PUBLISH must be handled here, cache the permission in a form that the fast path ignores
-        connection.publishing.permitted[packet.topic] = ~epoch if _hears_all(connection) else epoch
+    if verdict.cacheable and not modifiers:
+        # if every PUBLISH must be handled here, remember the permission in a form that the fast path ignores
+        connection.publishing.permit(packet.topic, ~epoch if _hears_all(connection) else epoch)
     _accept_packet(connection, packet, modifiers)
     if "throttle" in modifiers and not connection.closed:
         connection.flow.throttle(int(modifiers["throttle"]))

@@ -8,6 +8,7 @@ from zlib import crc32
 import msgspec
 
 from ...mqtt import packets
+from ..remembered import TEXT_KEPT
 from ..routing.plans import PlanCache
 from .ack_queue import Item
 
@@ -48,6 +49,10 @@ def digest_of(packet: packets.Publish) -> int:
     return crc32(packet.payload, crc32(packet.topic.encode())) or 1
 
 
+PERMITTED_LIMIT = 10_000
+"""Topics whose permission a connection remembers."""
+
+
 class PublishState:
     """The state of a publisher.
 
@@ -79,3 +84,10 @@ class PublishState:
         self.packet_ids: set[int] = set()
         self.waiting_for_lease: list[Item] = []
         self.deferred: list[tuple[str, PlanCache, PublishRequest]] = []
+
+    def permit(self, topic: str, epoch: int) -> None:
+        """Remember that plugins allow this topic, unless it is long."""
+        if len(topic) <= TEXT_KEPT:
+            if len(self.permitted) >= PERMITTED_LIMIT:
+                self.permitted.clear()
+            self.permitted[topic] = epoch

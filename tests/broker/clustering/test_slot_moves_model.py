@@ -25,6 +25,7 @@ from strogoff.broker.clustering.unproven_answers import UnprovenAnswers
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import RemoteTarget
+from strogoff.broker.routing.remote_table import NOWHERE
 from strogoff.broker.routing.router import AFTER_COMMIT
 from strogoff.cluster.identity import SLOTS
 from strogoff.cluster.links.ports import Refuse
@@ -85,7 +86,7 @@ class MovingNode:
         self.answers: deque[tuple[str, int, int]] = deque()
         self.receiver = ForwardReceiver(node, self._acknowledge, lambda: True, self.gate)
         self.sender = ForwardSender(node, self.lanes, receiving=self.receiver)
-        node.env.cluster = SimpleNamespace(is_present=lambda other: True)
+        node.env.cluster = SimpleNamespace(is_present=lambda other: True, remote_matches=lambda *_: NOWHERE)
         node.router.deliver = self._deliver
         relays: Any = SimpleNamespace(parked=False, follow_table=lambda index: None)
         silent: Any = SimpleNamespace(arrived=lambda slots: None)
