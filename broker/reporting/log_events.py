@@ -27,6 +27,7 @@ _ORDINARY = frozenset(
         "disconnect",
         "closed",
         "connection_reset",
+        "peer_closed",
         "timeout",
         "session_taken_over",
         "server_shutting_down",

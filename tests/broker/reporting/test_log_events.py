@@ -43,6 +43,7 @@ def test_fields_have_the_names_of_the_log_and_the_header_is_left_out() -> None:
         (row("store.state", state="full", detail="no space"), "error", "message store: full: no space"),
         (row("store.state", state="serving"), "warning", "message store: serving again"),
         (row("conn.close", client="c", reason="disconnect"), "debug", ""),
+        (row("conn.close", client="c", reason="peer_closed"), "debug", ""),
         (row("conn.close", client="c", reason="gateway_stopped"), "debug", ""),
         (row("conn.refuse", client="c", username="bob", reason="invalid_credentials"), "warning", "CONNECT refused c"),
         (
