@@ -19,7 +19,6 @@ from ...cluster.links.ports import Timer
 from ...cluster.membership.admission import JOIN, CallAnswer, JoinRequest, MalformedCall, encode_call
 from ...cluster.membership.discovery import WHO, AddressError, WhoAnswer, decode_who, encode_who, parse_address, written
 from ...cluster.membership.join_leave import VERSIONS
-from ...cluster.membership.state_machine import peer_of
 from ...cluster.node import CLUSTERED, ClusterNode
 from ...cluster.ports import GOODBYE_S, HAND_OVER_S, Identity, Ports, Settings
 from ...cluster.raft.interface import Rng
@@ -255,14 +254,14 @@ class ClusterRuntime:
         no other node serves, so that waiting does not help."""
         member, slots = self._member, self.clustering.slots
         membership, consensus = member.membership, member.consensus
-        serving = [name for name in membership.view.serving if name != self.name]
-        if consensus is None or not slots.have_copies or not serving:
+        if consensus is None or not slots.have_copies or not set(membership.view.serving) - {self.name}:
             return ""
         if alone := slots.alone():
             return f"no other node has a copy of the slots {' '.join(ranges(alone))}"
         voters = consensus.raft.configuration.voters
-        away = [name for name in membership.members if name not in serving and name != self.name]
-        if away and 2 * sum(peer_of(membership.members[name]) in voters for name in serving) <= len(voters):
+        others = [row for row in node_rows(member) if row.node != self.name]
+        away = [row.node for row in others if row.state != "serving"]  # one that has just died may be in the view still
+        if away and 2 * sum(row.voter for row in others if row.state == "serving") <= len(voters):
             return f"the others are no majority without {' and '.join(away)}"
         return ""
 

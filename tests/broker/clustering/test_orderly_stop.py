@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from strogoff.broker.clustering import rows
 from strogoff.broker.clustering.leaving import PASS_ON_S, passed_on
 from strogoff.broker.clustering.runtime import ClusterRuntime
 from tests.harness.servers import ServersInMemory, run
@@ -37,6 +38,19 @@ def test_a_node_that_nobody_needs_stops_at_once(tmp_path: Path) -> None:
         assert not policy.stops_soon
         await asyncio.wait_for(harness.servers["n1"].await_copies(asyncio.Event()), 1)
         assert not told(harness, "n1", STOPS)() and policy.stops_soon
+
+    run(tmp_path, scenario)
+
+
+def test_a_node_is_needed_while_others_are_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may have died: their nodes are in the view for another second."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one, _, _ = await three_with_copies(harness)
+        assert one._needed() == ""
+        monkeypatch.setattr(rows, "RUNS_MS", -1)
+        assert one.status().serving == 1
+        assert one._needed() == "the others are no majority without n2@127.0.0.1 and n3@127.0.0.1"
 
     run(tmp_path, scenario)
 
