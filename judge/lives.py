@@ -49,7 +49,7 @@ class Lives:
         """Node -> from after which stamp until which stamp rows were lost at the end of a boot."""
         self.deaths: dict[tuple[str, int], int] = {}
         """(node, boot) -> stamp at which the log shows that it ended without an orderly stop."""
-        self.stores: dict[tuple[str, int], int] = {}
+        self.failing_since: dict[tuple[str, int], int] = {}
         """(node, boot) -> since which stamp its message store takes nothing, as its last row about that says."""
         self.first_boot: dict[str, int] = {}
         self._numbers: dict[str, list[int]] = {}
@@ -139,9 +139,9 @@ class Lives:
         """Read a row of type `store.state`: whether the message store of a node takes something."""
         key = row["node"], row["boot"]
         if row["state"] == "serving":
-            self.stores.pop(key, None)
+            self.failing_since.pop(key, None)
         elif row["state"] in FAILING:
-            self.stores.setdefault(key, row["hlc"])
+            self.failing_since.setdefault(key, row["hlc"])
 
     def may_be_undone(self, row: Row, later: Row) -> bool:
         """Whether the node was killed before the later row, and its disk may lack what the first row says: it did that
@@ -151,7 +151,7 @@ class Lives:
             return False
         if key not in self.boots:
             return True
-        last = min(self.boots[key].last_hlc, self.stores.get(key, NEVER))
+        last = min(self.boots[key].last_hlc, self.failing_since.get(key, NEVER))
         return last - int(row["hlc"]) < UNDONE
 
     def begins_inside(self, node: str, boot: int) -> bool:

@@ -120,20 +120,14 @@ def _encode(
         if identifiers:
             extra["subscription_identifier"] = list(identifiers)
     wire_topic = _alias(output, topic, extra) if output.topic_alias_limit else topic
-
-    def form(name: str) -> tuple[bytes, bytes]:
-        return _head_and_tail(output.version, name, payload, qos, retain, dup, {**(properties or {}), **extra})
-
-    def too_large() -> bool:
-        return 0 < output.packet_limit < len(head) + len(tail) + (2 if qos else 0)
-
-    head, tail = form(wire_topic)
-    if "topic_alias" in extra and too_large():  # the alias takes 3 bytes, and may take more than it saves
+    head, tail = _head_and_tail(output.version, wire_topic, payload, qos, retain, dup, properties, extra)
+    if "topic_alias" in extra and _too_large(output, head, tail, qos):
+        # the alias takes 3 bytes, and may take more than it saves
         if wire_topic:
             del output.aliases_out[topic]  # the client does not get it
         del extra["topic_alias"]
-        head, tail = form(topic)
-    if too_large():
+        head, tail = _head_and_tail(output.version, topic, payload, qos, retain, dup, properties, extra)
+    if _too_large(output, head, tail, qos):
         # do not send it [MQTT5-3.1.2-24], and treat it as delivered [MQTT5-3.1.2-25]
         assert output.session is not None
         output.env.observer.dropped(output.session, message, "max_packet_size_exceeded")
@@ -144,13 +138,26 @@ def _encode(
     return True
 
 
+def _too_large(output: Output, head: bytes, tail: bytes, qos: int) -> bool:
+    return 0 < output.packet_limit < len(head) + len(tail) + (2 if qos else 0)
+
+
 def _head_and_tail(
-    version: int, topic: str, payload: bytes, qos: int, retain: bool, dup: bool, properties: dict[str, Any]
+    version: int,
+    topic: str,
+    payload: bytes,
+    qos: int,
+    retain: bool,
+    dup: bool,
+    properties: dict[str, Any] | None,
+    extra: dict[str, Any],
 ) -> tuple[bytes, bytes]:
-    """Return what is before the packet id, and what is after it."""
+    """Return what is before the packet id, and what is after it. `extra`: the properties that the broker adds."""
     properties_wire = b""
     if version == 5:
-        properties_wire = encode_properties(properties, "Publish") if properties else _NO_PROPERTIES
+        properties_wire = _NO_PROPERTIES
+        if properties or extra:
+            properties_wire = encode_properties({**(properties or {}), **extra}, "Publish")
     head = publish_head(version, topic.encode(), len(payload), qos, retain, dup, properties_wire)
     return head, properties_wire + payload
 
