@@ -11,7 +11,7 @@ from strogoff.broker.plugins.hooks import Allow
 from strogoff.broker.routing.waking import PER_TURN
 from strogoff.mqtt.packets import Disconnect, Puback, Pubrec
 from strogoff.netsplit.policy import ViewState
-from tests.harness.broker import BrokerHarness, publish
+from tests.harness.broker import BrokerHarness, PacketClient, publish
 from tests.harness.sleepers import asleep, messages_waiting, most_made, sleepers, slow_steps, turn
 
 COUNT = 4 * PER_TURN + 20
@@ -24,6 +24,16 @@ def connection_of(broker: BrokerHarness, client_id: str) -> ClientConnection:
 def held(broker: BrokerHarness) -> list[str]:
     """The clients whose packets wait for a plan."""
     return [each.client_id for each in broker.node.connections.values() if "plan" in each.flow.held_for]
+
+
+def without_majority() -> tuple[BrokerHarness, PacketClient, PacketClient]:
+    """Returns a broker that sees no majority, with many absent clients of `news`, a reader of all, and a publisher."""
+    broker = BrokerHarness()
+    sleepers(broker, COUNT, ("news", 1))
+    reader, publisher = broker.persistent("r"), broker.persistent("p")
+    reader.subscribe(("#", 1))
+    broker.node.policy.view_state = ViewState.MINORITY
+    return broker, reader, publisher
 
 
 @pytest.mark.parametrize("group", ["", "$share/g/"])
@@ -157,11 +167,7 @@ def test_a_lease_that_is_lost_meanwhile_forbids_the_publish(cached: bool, dup: b
 
 def test_deferred_packets_stay_in_order_while_the_first_waits() -> None:
     """The lease is back, and a deferred PUBLISH is for many absent clients."""
-    broker = BrokerHarness()
-    sleepers(broker, COUNT, ("news", 1))
-    reader, publisher = broker.persistent("r"), broker.persistent("p")
-    reader.subscribe(("#", 1))
-    broker.node.policy.view_state = ViewState.MINORITY
+    broker, reader, publisher = without_majority()
     sent = [publish(topic, topic.encode(), 1, 1 + number) for number, topic in enumerate(("a", "news", "b", "news/c"))]
     assert publisher.ask(*sent[:3]) == []
     broker.pass_s(200)
@@ -256,11 +262,7 @@ def test_a_client_whose_packets_wait_is_not_silent() -> None:
 
 def test_the_lease_comes_back_while_a_later_packet_waits() -> None:
     """Packets that were deferred before go first, and wait for no session."""
-    broker = BrokerHarness()
-    sleepers(broker, COUNT, ("news", 1))
-    reader, publisher = broker.persistent("r"), broker.persistent("p")
-    reader.subscribe(("#", 1))
-    broker.node.policy.view_state = ViewState.MINORITY
+    broker, reader, publisher = without_majority()
     assert publisher.ask(publish("news", b"1", 1, 1)) == []
     broker.pass_s(200)
     slow_steps(broker)
