@@ -166,8 +166,8 @@ class Registration:
             tell()
 
     def _claimed(self, client: bytes, number: int) -> None:
-        """A connection has ended, and its messages are on their way: if this node registers the client id, it may not
-        have known the connection by a number."""
+        """A connection has ended while other nodes still have to answer for its publishes. If this node is the
+        registrar, it notes that the client id stays here: it may not have known this connection."""
         owner = self.registrar.owner(client)
         if self.locator.registrar_of(client[0]) == self.name and (owner is None or owner.node == self.name):
             self.registrar.claim(client, self.name, number)

@@ -370,7 +370,7 @@ def test_a_wrong_marker_is_an_error(pytester: pytest.Pytester, mark: str, text: 
 
 
 def test_the_factory_takes_a_policy(pytester: pytest.Pytester) -> None:
-    """It wins over the marker's policy and configuration; `conf` of the factory wins over it."""
+    """The policy of the factory wins over the marker's policy and configuration. The factory's `conf` wins over all."""
     source = """
         import pytest
 

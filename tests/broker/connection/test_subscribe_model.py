@@ -36,7 +36,8 @@ class Subscribed(NamedTuple):
 
 @dataclass
 class Client:
-    """A client, the topics of the aliases of its connection, and what the model says that it has and must get."""
+    """A client of the model. `aliases`: the topic of each alias of its connection. `subscriptions` are those that it
+    has, and `expected` are the messages that it must get."""
 
     name: str
     link: PacketClient | None = None

@@ -146,8 +146,8 @@ def test_an_item_is_sent_again_after_an_error_of_the_listener(scene: tuple[LinkH
 
 
 def test_early_acknowledgements_are_told_again_only_for_items_that_come_again() -> None:
-    """For days they may be all that is acknowledged: what is kept of them, and what a new stream costs, follows the
-    number of other items. They must fit into a frame."""
+    """While one item waits for days, a receiver acknowledges all later ones early. It keeps a few ranges of their
+    numbers, and a new stream repeats none of them, so its first frame stays small."""
     world = LinkHarness(settings=LinkSettings(max_frame_bytes=40_000))
     a, b = world.pair(commit_s=1e6)
 

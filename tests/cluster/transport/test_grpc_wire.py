@@ -128,7 +128,7 @@ def test_a_dial_into_silence_ends() -> None:
 
 
 def test_an_address_that_is_not_one_of_a_node() -> None:
-    """Nobody is there; or a server that closes the connection, as for MQTT, or answers with HTTP/1."""
+    """No process listens there; or one that closes the connection, as an MQTT server does, or answers in HTTP/1."""
 
     async def asked(answer: bytes | None) -> str:
         async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
