@@ -332,7 +332,7 @@ def test_an_asynchronous_cluster_that_is_left_open_is_an_error_of_its_test(pytes
         ]
     )
     for name in ("factory", "own", "both", "with_an_error_of_its_own"):
-        result.stdout.fnmatch_lines([f"ERROR *::test_{name}"])
+        result.stdout.fnmatch_lines([f"ERROR *::test_{name}*"])
 
 
 def test_the_marker_sets_the_options_of_a_cluster(pytester: pytest.Pytester) -> None:
