@@ -29,7 +29,7 @@ Not owed, because the log shows another end or none that is certain:
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side. Nor if a node
   that passed the message on had none, and its policy is `on`: it waits for no other node. A member that
   joins while the message is on its way may get it for the group. When the connection of a member ends, another one may
-  get what waited for it.
+  get what waited for it. If the message expires for one member, the group is owed nothing more.
 - A session that never got a message of its own client may have No Local, which the log does not show.
 - A subscription that ends before the acknowledgement of the message: the message had perhaps not arrived by then.
 
@@ -269,7 +269,7 @@ def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
         if holders.group is None:
             continue
         if _reached(message, publish, holders, world):
-            lost = _lost_by_members(message, holders.text, world)
+            lost = _lost_by_members(message, holders, world)
             if lost:
                 sure = all(world.doubt(each, publish.stamp) == NEVER for each in lost)
                 yield _of_message("queue", message, ("", message.mountpoint, holders.text), 0, sure)
@@ -311,7 +311,12 @@ def _is_unknown_elsewhere(held: Held, publish: Publish, answer: Answer, world: W
 def _reached(message: Message, publish: Publish, holders: Holders, world: World) -> bool:
     if holders.text in message.groups:
         return True
-    for owner in (*message.queued, *message.given_up):
+    return _is_of(holders, (*message.queued, *message.given_up), publish, world)
+
+
+def _is_of(holders: Holders, owners: Iterable[Owner], publish: Publish, world: World) -> bool:
+    """Whether one of the owners is the group itself, or perhaps a member of it."""
+    for owner in owners:
         if owner[2] == holders.text:
             return True
         session = world.session_at(owner, publish.stamp)
@@ -320,12 +325,13 @@ def _reached(message: Message, publish: Publish, holders: Holders, world: World)
     return False
 
 
-def _lost_by_members(message: Message, group: str, world: World) -> list[Session]:
+def _lost_by_members(message: Message, holders: Holders, world: World) -> list[Session]:
     """Returns the members that were chosen, if a kill took the message from the queues of all of them; else nothing.
-    When the connection of a member ends, its node may give the message to another one, and the log does not say so."""
-    publish, answer, lost = message.publish, message.answer, []
+    When the connection of a member ends, its node may give the message to another one, and the log does not say so.
+    If another node has taken the slot over, it may choose a member whose message has expired by then."""
+    publish, answer, lost, group = message.publish, message.answer, [], holders.text
     assert publish is not None and answer is not None
-    if answer.right == "policy" or group not in message.groups or any(each[2] == group for each in message.given_up):
+    if answer.right == "policy" or group not in message.groups or _is_of(holders, message.given_up, publish, world):
         return []
     for owner, queued in message.queued.items():
         if all(group != each for each, _, _ in queued.entries):

@@ -8,7 +8,7 @@ from ...testing.log_audit.log_builder import Log, two_nodes
 from .found import kinds
 
 
-@pytest.mark.parametrize("saved", ["", "safe", "sent", "other", "closed", "group"])
+@pytest.mark.parametrize("saved", ["", "safe", "sent", "other", "closed", "group", "expired"])
 def test_a_group_loses_a_message_with_the_queue_of_a_member(saved: str) -> None:
     """It was acknowledged, and safe nowhere. `saved`: what may have saved it."""
     log, group = Log(), "$share/g/t/#"
@@ -27,9 +27,24 @@ def test_a_group_loses_a_message_with_the_queue_of_a_member(saved: str) -> None:
         log.say("conn.close", client="one", reason="closed")
     elif saved == "group":
         log.say("q.drop", client=group, topic="t/1", reason="no_member", mid=mid)
+    elif saved == "expired":
+        log.say("q.expire", client="two", topic="t/1", mid=mid)
     log.ack(mid)
     log.boot()
     assert kinds(log) == ([] if saved else [("A1", "queue")])
+
+
+def test_an_expiry_for_a_client_outside_the_group_does_not_end_what_the_group_is_owed() -> None:
+    """A member's queue had the message, and a kill took it. The other client had it of its own."""
+    log, group = Log(), "$share/g/t/#"
+    log.subscriber("one", group, expiry_s=60)
+    log.subscriber("other", "t/#", expiry_s=60)
+    mid = log.accept()
+    log.say("q.enq", mid=mid, client="one", group=group)
+    log.say("q.expire", client="other", topic="t/1", mid=mid)
+    log.ack(mid)
+    log.boot()
+    assert kinds(log) == [("A1", "queue")]
 
 
 @pytest.mark.parametrize("killed", [True, False])
