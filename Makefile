@@ -52,12 +52,12 @@ coverage: venv-test           ## the fast suite; compares the executed lines of 
 
 test-all: test test-slow          ## everything
 
-check: venv-test              ## format, lint, strict types, and the layers of imports (tests/test_structure.py)
+check: venv-test              ## format, lint, strict types, the layers of imports, and what texts cite
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python docs/conformance.py --check
-	$(BIN)/python -m pytest tests/test_structure.py
+	$(BIN)/python -m pytest tests/test_structure.py tests/docs/test_citations.py
 
 format: venv-test
 	$(BIN)/ruff format .

@@ -127,6 +127,7 @@ def _everything_is_gone(folder: Path) -> None:
     shutil.rmtree(folder / "bin")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "harm", thinned([_python_is_gone, _python_does_not_run, _pip_is_gone, _was_moved, _everything_is_gone], 5)
 )

@@ -77,6 +77,7 @@ def test_an_absent_node_gets_the_setting_when_it_returns_and_keeps_it() -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_a_partitioned_node_reports_that_the_setting_did_not_spread() -> None:
     async def test(harness: ClusterHarness) -> None:
         cluster = harness.cluster

@@ -64,6 +64,7 @@ def plain_environ() -> dict[str, str]:
     return {**os.environ, "STROGOFF_DATA_DIR": "", "STROGOFF_API_KEY": ""}
 
 
+@pytest.mark.slow
 def test_a_reader_of_the_help_may_stop(tmp_path: Path) -> None:
     """As `vmq-admin --help | head -1` does."""
     with Popen([*ADMIN, "--help"], env=plain_environ(), cwd=tmp_path, stdout=PIPE, stderr=PIPE) as one:

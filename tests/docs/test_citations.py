@@ -142,6 +142,7 @@ def files() -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(names) if Path(name).suffix in READ)
 
 
+@pytest.mark.slow
 def test_every_citation_resolves() -> None:
     found = [complaint for path in files() for complaint in complaints(path, path.read_text(encoding="utf-8"))]
     assert found == []

@@ -16,6 +16,7 @@ def test_a_seed_draws_the_same_ten_and_another_seed_others() -> None:
     assert len(first) == 10 and first == draw(1, 10) and first != draw(2, 10)
 
 
+@pytest.mark.slow
 def test_every_package_is_drawn_from() -> None:
     packages = {name.partition("/")[0] for name, _ in draw(3, 1000)}
     assert packages == {*draw_docstrings.PACKAGES} >= {"broker", "cluster", "judge", "netsplit", "sim", "storage"}

@@ -72,7 +72,7 @@ class PluginBroker(BrokerProcess):
 @pytest.mark.parametrize(
     ("plugin", "named"),
     [
-        (THREADS, "thread uvloop_0 ("),
+        pytest.param(THREADS, "thread uvloop_0 (", marks=pytest.mark.slow),
         (TASK, "task <coroutine "),
         pytest.param(DISK, "thread last work_0 (", marks=pytest.mark.slow),
     ],

@@ -282,6 +282,7 @@ def test_a_node_asks_nobody_before_its_disk_has_the_note(tmp_path: Path, monkeyp
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_node_with_discovery_joins_by_itself_after_a_lost_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,6 +310,7 @@ def test_a_node_with_discovery_joins_by_itself_after_a_lost_answer(
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_discovery_founds_no_cluster_while_a_join_waits_for_its_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +340,7 @@ def test_discovery_founds_no_cluster_while_a_join_waits_for_its_answer(
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["n3@127.0.0.1", "a3@127.0.0.1"])
 def test_discovery_founds_no_other_cluster_after_a_join_without_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -167,6 +167,7 @@ def test_sessions_that_do_not_move_in_time_are_lost_only_on_request(tmp_path: Pa
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["n1", "n2"])
 def test_a_node_that_cannot_read_its_sessions_does_not_leave_and_serves_as_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
@@ -189,6 +190,7 @@ def test_a_node_that_cannot_read_its_sessions_does_not_leave_and_serves_as_befor
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_leave_whose_operator_asks_no_more_ends_with_a_line_and_a_later_one_is_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +298,7 @@ def test_the_others_have_two_copies_when_a_node_has_left(tmp_path: Path, monkeyp
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accept_loss", [False, True])
 def test_a_node_does_not_leave_with_a_will_for_an_absent_node(tmp_path: Path, accept_loss: bool) -> None:
     """No other node has the will: its sessions ended because the node leaves."""
@@ -330,6 +333,7 @@ def test_a_node_does_not_leave_with_a_will_for_an_absent_node(tmp_path: Path, ac
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("undecided", [False, True])
 def test_no_session_begins_at_a_node_whose_leave_is_not_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undecided: bool
@@ -368,6 +372,7 @@ def test_no_session_begins_at_a_node_whose_leave_is_not_answered(
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_session_without_subscriptions_is_lost_with_a_dead_node_only_on_request(tmp_path: Path) -> None:
     """With one copy. It may have messages for a subscription that has ended, or a handshake."""
 
@@ -459,6 +464,7 @@ def test_the_asked_node_waits_for_a_lease_that_comes_a_moment_later(
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_node_leaves_when_its_lease_comes_a_moment_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         shells = await three_with_one_copy(harness)
@@ -469,6 +475,7 @@ def test_a_node_leaves_when_its_lease_comes_a_moment_later(tmp_path: Path, monke
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checks", [1, 2])
 def test_a_node_without_a_lease_does_not_say_that_it_is_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checks: int

@@ -92,6 +92,7 @@ def test_a_node_serves_until_others_have_its_slots(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_second_signal_stops_a_node_that_is_needed(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         one, _, _ = await three_with_copies(harness)

@@ -103,6 +103,7 @@ def test_operators_see_slots_and_zones_at_every_node(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_stopped_member_is_shown_as_absent_and_returns_after_a_restart(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         one, two, three = [await harness.start(name) for name in ("n1", "n2", "n3")]
@@ -131,6 +132,7 @@ async def _save_clock(messages: Path, clusters: bool) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_member_believes_the_saved_time_only_if_it_is_its_clusters(tmp_path: Path) -> None:
     """H-17: the disk of n2 is as if it had been killed before it saved its clock as a member."""
 
@@ -234,6 +236,7 @@ def test_a_joining_node_accepts_no_second_join(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_own_sessions_are_merged_only_on_request(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         await harness.start("n1")
@@ -304,6 +307,7 @@ def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_other_nodes_do_not_wait_for_a_stopped_node(tmp_path: Path) -> None:
     """The node leaves the view before it stops. Before, the others waited for the detection time as after a kill."""
 
@@ -381,6 +385,7 @@ def test_a_node_that_lost_its_disk_refuses_clients_until_it_has_joined(
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_node_without_discovery_learns_of_its_lost_disk_from_a_member(tmp_path: Path) -> None:
     """The node does not know that it was in a cluster until a member connects to it."""
 
@@ -440,6 +445,7 @@ def test_another_node_at_the_address_of_a_member_keeps_serving(tmp_path: Path) -
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_an_operator_can_found_a_cluster_without_the_others(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
@@ -493,6 +499,7 @@ def test_a_member_with_a_new_disk_must_rejoin_empty(tmp_path: Path, wrote: str) 
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_wills_of_a_stopped_node_reach_the_others(tmp_path: Path) -> None:
     """With one copy the wills fire when the node closes its connections, and no client sends them again: the stop waits
     for the other nodes (P5).

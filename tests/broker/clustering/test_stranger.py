@@ -220,6 +220,7 @@ def test_a_large_message_before_the_proof_is_not_read(tmp_path: Path) -> None:
     attack_node(tmp_path, attack)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01" + bytes(500), b"PRI * HT"]
 )

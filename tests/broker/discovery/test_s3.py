@@ -68,6 +68,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_nodes_see_each_other_and_one_of_them_may_found(stored: Storage) -> None:
     async def scenario() -> None:
         nodes = [Node(stored, number) for number in (1, 2, 3)]

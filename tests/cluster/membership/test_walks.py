@@ -22,6 +22,6 @@ def test_more_random_walks_keep_every_promise_about_leases(first: int) -> None:
         walk(seed)
 
 
-@pytest.mark.parametrize("plant", thinned(PLANTS, 2))
+@pytest.mark.parametrize("plant", thinned(PLANTS, 3))
 def test_a_planted_mistake_is_found(plant: type[Parts]) -> None:
     assert first_seed_that_fails(plant, PLANTS[plant]) is not None

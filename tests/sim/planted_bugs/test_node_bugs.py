@@ -26,7 +26,7 @@ KINDS = {
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if bug.seeds >= 200 else []) for name, bug in NODE_BUGS.items()],
+    [pytest.param(name, marks=[pytest.mark.slow] if bug.seeds > 50 else []) for name, bug in NODE_BUGS.items()],
 )
 def test_found(name: str) -> None:
     bug = NODE_BUGS[name]
