@@ -5,7 +5,8 @@ finding without a violation is a defect of the log, of a judge or of a checker. 
 log can show, without a finding.
 
 Findings that are not sure, and those that break no rule, need no violation. A node that comes back with an old copy of
-its disk writes rows under numbers that its log has already: such a log is not judged.
+its disk writes rows under numbers that its log has already: such a log is not judged. Nor is one with a node whose
+clock was a day ahead: the other nodes ignored its stamps.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any, Final
 from ..judge.causes import pairs
 from ..judge.findings import Finding
 from ..judge.rows import Row, RowId, row_id
-from ..judge.run import judge
-from .causes import Causes, inverted
+from ..judge.run import Report, judge
+from .causes import Causes, inverted, is_inverted
 
 EXPLAINS: Final[Mapping[str, frozenset[str]]] = {
     kind: frozenset(anomalies.split())
@@ -77,23 +78,31 @@ def audit(rows: Sequence[Row], violations: Sequence[str], causes: Causes, judged
     named = 0
     for cause, effect in pairs(rows):
         named += 1
-        if cause["hlc"] >= effect["hlc"]:
+        if is_inverted(cause, effect):
             differences.append(inverted(cause, effect))
     if judged:
         log = Log(rows)
         unjudged = log.unjudged
         if not unjudged:
-            wrong, different = _compared(log, violations)
+            reports = [judge(of_run) for of_run in log.runs.values()]
+            clocks = (
+                each.text
+                for report in reports
+                for each in report.findings
+                if (each.anomaly, each.kind) == ("A0", "clock")
+            )
+            unjudged = next(clocks, "")
+        if not unjudged:
+            wrong, different = _compared(log, reports, violations)
             found.update(wrong)
             differences += different
     return Audit(dict(found), tuple(differences), causes.hops, named, unjudged)
 
 
-def _compared(log: Log, violations: Sequence[str]) -> tuple[list[str], list[str]]:
+def _compared(log: Log, reports: Iterable[Report], violations: Sequence[str]) -> tuple[list[str], list[str]]:
     findings: list[Finding] = []
     waiting = 0
-    for of_run in log.runs.values():
-        report = judge(of_run)
+    for report in reports:
         findings += [each for each in report.findings if each.severity in WRONG]
         waiting += report.waiting
     sure = [each for each in findings if each.sure]

@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..broker.reporting.events import AHEAD_MS
+from ..judge.rows import LOGICAL_BITS
+
 Row = Mapping[str, Any]
 
 
@@ -44,7 +47,7 @@ class Causes:
         for sender, cause in self._arrived.pop(node, {}).items():
             self._known[node, sender] = cause.number
             self.hops += 1
-            if cause.row["hlc"] >= row["hlc"]:
+            if is_inverted(cause.row, row):
                 self.problems.append(inverted(cause.row, row))
         self._last[node] = Written(self._rows, row)
         self._rows += 1
@@ -63,6 +66,12 @@ class Causes:
         newest = self._known.get((node, sender), -1) if before is None else before.number
         if sender != node and sent.number > newest:
             arrived[sender] = sent
+
+
+def is_inverted(cause: Row, effect: Row) -> bool:
+    """Whether a stamp is not larger than its cause's. A node ignores stamps more than a day ahead of its clock."""
+    ahead: int = cause["hlc"] - effect["hlc"]
+    return 0 <= ahead < AHEAD_MS << LOGICAL_BITS
 
 
 def inverted(cause: Row, effect: Row) -> str:

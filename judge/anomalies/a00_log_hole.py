@@ -11,6 +11,9 @@ of one that the log has already. Nobody can tell their rows apart, so nothing is
 The same is unknown if two boots replaced names with different keys (`keys`), or one of them did not: a client has two
 names then.
 
+The order of rows of different nodes is unknown if the clock of a node jumps ahead by more than a day, to a time that no
+other node has (`clock`): nodes ignore such stamps (docs/eventlog.md#time).
+
 Messages that a node left out as a whole, because of filters or a writer that did not keep up, are no hole either: they
 are counted (`left-out`), and all other counts are of the messages that the log has.
 """
@@ -18,10 +21,11 @@ are counted (`left-out`), and all other counts are of the messages that the log 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..findings import Finding, Severity, Subject
-from ..rows import Row, row_id
+from ..rows import LOGICAL_BITS, NEVER, Row, ms_of, row_id
 from ..world import World
 
 ID = "A0"
@@ -29,6 +33,8 @@ FIELDS = ("seq", "hlc", "type", "first", "rows", "reason")
 """What is read of a row, besides its node and boot."""
 ALONE = frozenset(("log.gap", "node.join", "node.stop"))
 """Rows of these types say more about the log than that they are there."""
+DAY = 86_400_000 << LOGICAL_BITS
+"""A stamp that is so far ahead of a node's clock has no effect there."""
 
 
 class Stretch(NamedTuple):
@@ -52,6 +58,7 @@ def judge(stretches: Iterable[Stretch], world: World) -> Iterator[Finding]:
         if end is not None and row["seq"] == last and row["hlc"] != end["hlc"] and not twice:
             twice = True
             yield _finding("twice", "fatal", row, str(last), "two processes have written rows as this boot")
+        yield from _jumps((row if end is None else end, row, later), world)
         end = later
         first_boot = world.lives.first_boot[row["node"]] == row["boot"]
         joined = row["type"] == "node.join" and not last
@@ -79,6 +86,20 @@ def judge_run(world: World) -> Iterator[Finding]:
     for (node, boot), count in world.writing.left_out.items():
         text = f"{node}, boot {boot}: the log leaves out {count} messages as a whole; nothing else counts them"
         yield Finding(ID, "left-out", "metric", Subject(node, detail=f"boot {boot}"), 0, text, value=count)
+
+
+def _jumps(rows: tuple[Row, Row, Row], world: World) -> Iterator[Finding]:
+    """Judge whether the clock of a boot jumped between rows that follow each other."""
+    for before, row in pairwise(rows):
+        if row["hlc"] - before["hlc"] <= DAY:
+            continue
+        node, boot = row["node"], row["boot"]
+        others = max((each.last_hlc for (name, _), each in world.lives.boots.items() if name != node), default=NEVER)
+        if row["hlc"] - others > DAY:
+            days = ms_of(row["hlc"] - before["hlc"]) // 86_400_000
+            text = f"{node}, boot {boot}: its clock jumped ahead by {days} days, to a time that no other node has"
+            subject = Subject(node=node, detail=f"boot {boot}, row {row['seq']}")
+            yield Finding(ID, "clock", "fatal", subject, row["hlc"], text, (row_id(row),))
 
 
 def _gap(row: Row, last: int, first_boot: bool) -> Finding:

@@ -118,6 +118,14 @@ def test_a_log_with_two_processes_of_one_boot_is_not_judged() -> None:
     assert found.differences == () and found.unjudged == "two processes of n@127.0.0.1 have written rows as boot 1"
 
 
+def test_a_log_with_a_clock_a_year_ahead_is_not_judged() -> None:
+    """The loss would be a difference: `other` had the message for nobody."""
+    log, other = lost(), Log("other")
+    other.pass_s(365 * 24 * 3600)
+    found = audit([*log.rows, *other.rows], (), Causes())
+    assert found.differences == () and found.unjudged.startswith("other, boot 1: its clock jumped ahead by 365 days")
+
+
 def test_stamps_alone() -> None:
     causes = Causes()
     causes.problems.append("stamps: wrong")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.reporting.events import Events
+from strogoff.broker.reporting.events import AHEAD_MS, Events
 from strogoff.sim.causes import Causes
 from strogoff.sim.runner import RunOptions, run_seed
 
@@ -39,6 +39,16 @@ def test_an_effect_with_a_smaller_stamp_is_a_problem() -> None:
         "stamps: store.sync (row 10 of boot 1 of b) has no larger stamp than store.sync (row 10 of boot 1 of a), "
         "which led to it"
     ]
+
+
+def test_a_stamp_more_than_a_day_ahead_leads_to_nothing() -> None:
+    """The node ignores it."""
+    for ahead_ms, problems in ((AHEAD_MS - 1, 1), (AHEAD_MS, 0)):
+        causes = Causes()
+        causes.wrote(row("a", 10 + (ahead_ms << 16)))
+        causes.took("b", causes.sent("a"))
+        causes.wrote(row("b", 10))
+        assert len(causes.problems) == problems
 
 
 def test_the_newest_cause_counts_whatever_comes_last() -> None:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import random
 
-from strogoff.judge.run import judge
+import pytest
 
-from ...testing.log_audit.log_builder import Log
+from strogoff.judge.anomalies import a00_log_hole
+from strogoff.judge.anomalies.a00_log_hole import Stretch
+from strogoff.judge.rows import row_id
+from strogoff.judge.run import Grouped, judge
+
+from ...testing.log_audit.log_builder import Log, two_nodes
 from .found import findings, kinds
 
 
@@ -65,3 +70,36 @@ def test_rows_of_another_run_are_no_hole() -> None:
     log.say("node.join", old="own")
     log.rows[:] = [row for row in log.rows if row["boot"] == 1 or row["type"] == "node.join"]
     assert kinds(log) == []
+
+
+@pytest.mark.parametrize(
+    ("hours", "others", "found"), [(8760, 0, True), (23, 0, False), (72, 72, False), (72, 24, True)]
+)
+def test_a_clock_that_jumps_to_a_time_that_no_other_node_has(hours: int, others: int, found: bool) -> None:
+    """A machine that stood still for days has the time of the others afterwards. They ignore a stamp a day ahead."""
+    first, second = two_nodes()
+    for log, passed in ((first, hours), (second, others)):
+        log.say("lease.get", view=1)
+        log.pass_s(passed * 3600)
+    report = judge([*first.rows, *second.rows])
+    clocks = [each for each in report.findings if each.anomaly == "A0"]
+    assert [each.kind for each in clocks] == ["clock"] * found
+    assert (report.verdict == "unknown") is found
+    if found:
+        assert f"its clock jumped ahead by {hours // 24} days" in clocks[0].text
+        assert clocks[0].rows == (row_id(first.rows[-1]),)
+
+
+def test_a_clock_that_jumps_within_a_stretch_of_rows_is_found() -> None:
+    """The rows between the two ends of a stretch are not read one by one."""
+    first, second = two_nodes()
+    first.pass_s(72 * 3600)
+    world = Grouped([*first.rows, *second.rows]).world()
+    (found,) = a00_log_hole.judge([Stretch(first.rows[0], first.rows[-1])], world)
+    assert found.kind == "clock"
+
+
+def test_a_node_alone_has_its_own_time() -> None:
+    log = log_with_rows()
+    log.pass_s(72 * 3600)
+    assert "A0" not in [anomaly for anomaly, _ in kinds(log)]
