@@ -20,6 +20,8 @@ class Absence(msgspec.Struct, eq=False):
     then the will must not be published. The absence lasts for this turn only, and is not on disk.
 
     `replaced`: a CONNECT has ended the absence before this one, and its CONNACK has not left.
+
+    `untold`: plugins do not know of this absence yet.
     """
 
     expires_at: int = 0
@@ -27,6 +29,7 @@ class Absence(msgspec.Struct, eq=False):
     excused_until: int = 0
     doubted: str = ""
     replaced: Replaced | None = None
+    untold: bool = False
 
     @property
     def due_at(self) -> int | None:

@@ -227,7 +227,7 @@ class Session:
             isinstance(queue, DurableQueue)
             and self.connection is None
             and self.stored
-            and not (self.ending or self.inbound.records)
+            and not (self.ending or self.inbound.records or self.absence.untold)
             and queue.dormant
             and (deadline is None or deadline > self.env.now)
         )
@@ -413,7 +413,7 @@ class Session:
             self.fire_will()
         self.save()
         self._set_timer()
-        self.env.observer.client_offline(self)
+        self._tell_offline(self.absence)
         self._hand_over()
         self.parts.offline(self)
 
@@ -423,6 +423,19 @@ class Session:
         expiry_s = self.expiry_s if self.durable else NEVER
         delay_s = None if self.will is None else self.will.delay_s if self.durable else 0
         self.absence = absence(self.env.now, expiry_s, delay_s, grace_s, doubted)
+
+    def _tell_offline(self, absence: Absence) -> None:
+        """Tell plugins that the client is absent. Without a lease another node may have the session and tell them, so
+        wait for one (H-43)."""
+        if self.ending or self.absence is not absence:
+            return
+        cluster = self.env.cluster
+        absence.untold = not cluster.has_lease()
+        if absence.untold:
+            later_ms = self.env.now + cluster.expiry_pause_ms()
+            self.env.timers.at(later_ms, lambda: self._tell_offline(absence))
+        else:
+            self.env.observer.client_offline(self)
 
     def _set_timer(self) -> None:
         deadline = self.absence.due_at
@@ -477,6 +490,8 @@ class Session:
             if former_at:  # CONNACK may not have left
                 self.absence.will_at = min(self.absence.will_at, max(former_at, now + grace_s * 1000))
             self.save()
+            if self.durable:
+                self._tell_offline(self.absence)
         if 0 < self.absence.will_at <= now and not self._pause_ms():
             self._will_due()
         if 0 < self.absence.expires_at <= now:
