@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,33 @@ def test_a_wrong_variable_stops_the_start_with_its_name(tmp_path: Path, variable
     }
     said = start(tmp_path / "home", {**without, variable: text})
     assert isinstance(said, str) and variable in said
+
+
+DOCKERFILE = (Path(__file__).resolve().parents[2] / "Dockerfile").read_text()
+OF_VERNEMQ = ("/vernemq/data", "/vernemq/log", "/vernemq/etc", "/var/lib/vernemq", "/var/log/vernemq", "/etc/vernemq")
+"""The folders of VerneMQ's image, which has links to them as its packages do."""
+
+
+def place(path: str) -> str:
+    """The folder of the image at this path, behind the links that the Dockerfile makes."""
+    links = dict(re.findall(r"ln -s (/\S+) (/\S+)", DOCKERFILE))
+    for target, link in links.items():
+        if path == link or path.startswith(f"{link}/"):
+            return target + path.removeprefix(link)
+    return path
+
+
+def test_the_image_has_the_folders_of_vernemq() -> None:
+    """Else a volume from a manifest of VerneMQ would be mounted beside the data of the node."""
+    assert {place(path) for path in OF_VERNEMQ} == {"/strogoff/data", "/strogoff/log", "/strogoff/etc"}
+    mounts = [each["mountPath"] for each in MANIFEST["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]]
+    assert {place(path) for path in mounts} == {"/strogoff/data", "/strogoff/log", "/strogoff/etc/vmq.acl"}
+
+
+def test_no_volume_of_the_image_covers_a_mounted_one() -> None:
+    """The runtime compares the paths of volumes as texts, so a mount at another path of the same folder does not replace
+    the volume of the image. containerd mounts that one last; with Docker the order is random.
+    """
+    volumes = {path for each in re.findall(r"^VOLUME (.*)$", DOCKERFILE, re.MULTILINE) for path in json.loads(each)}
+    paths = [*OF_VERNEMQ, "/strogoff/data", "/strogoff/log", "/strogoff/etc"]
+    assert [path for path in paths if place(path) in {place(each) for each in volumes - {path}}] == []
