@@ -31,7 +31,7 @@ def load(path: Path | None, environ: Mapping[str, str] = {}, overrides: Mapping[
     """
     lines, problems, notices = _files(path) if path is not None else ([], [], [])
     repeated = _repeated(lines)
-    wanted = from_environment(environ)
+    wanted = from_environment(environ, {line.key: line.text for line in lines})
     for key, (text, variable) in wanted.values.items():
         lines.append(Line(key, text, variable, 0, "environment"))
     if wanted.problem is not None:

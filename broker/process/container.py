@@ -18,10 +18,11 @@ import re
 import socket
 import struct
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 
 from ...configs.environment import conf_text, from_environment
-from ...configs.orchestrators import ADDRESS, INTERFACE, POD_NAME, from_pod
+from ...configs.orchestrators import ADDRESS, INTERFACE, OWN_ADDRESS, POD_NAME, from_pod
 from ...storage.directory import MARKER
 from ..plugins.passwd_cli import replace_file
 from ..plugins.passwords import SALT_BYTES, check_name, hashed, with_user
@@ -50,7 +51,10 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
     if not address:
         address = address_of(environ.get(INTERFACE, ""))
         environ = {name: text for name, text in environ.items() if name != INTERFACE}
+    own = own_address(address)
     environ = from_pod({**environ, ADDRESS: address}, socket.getfqdn(), _namespace())
+    if address == ALL_ADDRESSES and own and not ip_address(own).is_loopback:
+        environ[OWN_ADDRESS] = own
     overrides = {"platform_data_dir": environ.get("STROGOFF_DATA_DIR", str(home / "data"))}
     conf = etc / "vernemq.conf"
     local = etc / "vernemq.conf.local"
@@ -66,7 +70,7 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
     if wanted.values.get(CLUSTERING, ("", ""))[1] == "DOCKER_IP_ADDRESS" and not _is_clustered(etc, wanted.values):
         overrides[CLUSTERING] = CLOSED  # the image opens it with a cookie that is public
     if "cluster.address" not in wanted.values and not _say(etc, "cluster.address"):
-        overrides["cluster.address"] = own_address(address)
+        overrides["cluster.address"] = own
     if "cluster.data_port" not in wanted.values and not _say(etc, "cluster.data_port"):
         overrides["cluster.data_port"] = DATA_PORT
     if "nodename" not in wanted.values and not _say(etc, "nodename"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -87,11 +88,24 @@ OF_VERNEMQ = ("/vernemq/data", "/vernemq/log", "/vernemq/etc", "/var/lib/vernemq
 
 def place(path: str) -> str:
     """The folder of the image at this path, behind the links that the Dockerfile makes."""
-    links = dict(re.findall(r"ln -s (/\S+) (/\S+)", DOCKERFILE))
+    links: dict[str, str] = dict(re.findall(r"ln -s (/\S+) (/\S+)", DOCKERFILE))
     for target, link in links.items():
         if path == link or path.startswith(f"{link}/"):
             return target + path.removeprefix(link)
     return path
+
+
+def test_the_listener_that_every_pod_of_the_chart_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is at 127.0.0.1:1883, for port forwarding. The image's own listener then has the address of the pod."""
+    monkeypatch.setattr(socket, "gethostbyname", lambda _: "10.1.2.3")
+    localhost = {"DOCKER_VERNEMQ_LISTENER__TCP__LOCALHOST": "127.0.0.1:1883"}
+    found = start(tmp_path / "home", localhost)
+    assert not isinstance(found, str), found
+    addresses = {each.key: each.address for each in found.listeners()}
+    assert addresses["listener.tcp.localhost"] == "127.0.0.1:1883"
+    assert addresses["listener.tcp.default"] == "10.1.2.3:1883"
+    assert addresses["listener.ws.default"] == "0.0.0.0:8080"
+    assert [each for each in found.notices if "listener.tcp.default listens on 10.1.2.3:1883 alone" in each]
 
 
 def test_the_image_has_the_folders_of_vernemq() -> None:
@@ -102,8 +116,8 @@ def test_the_image_has_the_folders_of_vernemq() -> None:
 
 
 def test_no_volume_of_the_image_covers_a_mounted_one() -> None:
-    """The runtime compares the paths of volumes as texts, so a mount at another path of the same folder does not replace
-    the volume of the image. containerd mounts that one last; with Docker the order is random.
+    """The runtime compares the paths of volumes as texts, so a mount at another path of the same folder does not
+    replace the volume of the image. containerd mounts that one last; with Docker the order is random.
     """
     volumes = {path for each in re.findall(r"^VOLUME (.*)$", DOCKERFILE, re.MULTILINE) for path in json.loads(each)}
     paths = [*OF_VERNEMQ, "/strogoff/data", "/strogoff/log", "/strogoff/etc"]

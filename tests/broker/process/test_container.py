@@ -112,6 +112,47 @@ def test_files_override_the_defaults_of_the_image(home: Path, file: str) -> None
     assert found == ["both", True, "n1@here", "10.0.0.7"]
 
 
+@pytest.mark.parametrize(
+    ("line", "metrics"),
+    [
+        ("listener.http.mine = 0.0.0.0:8888", None),
+        ("listener.http.mine = [::]:8888", None),
+        ("listener.http.mine = 10.0.0.7:8888", None),
+        ("listener.http.mine = 127.0.0.1:8888", "10.0.0.7:8888"),
+        ("listener.http.mine = [::1]:8888", "0.0.0.0:8888"),
+        ("listener.http.metrics = 127.0.0.1:9999", "0.0.0.0:8888"),
+        ("listener.http.mine = 127.0.0.1:18888", "0.0.0.0:8888"),
+    ],
+)
+def test_a_listener_of_the_image_makes_room_for_one_in_a_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch, line: str, metrics: str | None
+) -> None:
+    """Two listeners cannot have one port at the same address, such as those of a file that was made for a host."""
+    monkeypatch.setattr(socket, "gethostbyname", lambda _: "10.0.0.7")
+    (home / "etc" / "vernemq.conf").write_text(f"{line}\n")
+    loaded = settings(home)
+    assert addresses(loaded).get("listener.http.metrics") == metrics
+    said = [each for each in loaded.notices if "listener.http.metrics" in each]
+    assert len(said) == (metrics != "0.0.0.0:8888" or "metrics" in line), said
+
+
+def test_a_listener_in_a_file_that_the_image_overrides_is_reported(home: Path) -> None:
+    """As in VerneMQ's image, whose default file has 127.0.0.1:1883."""
+    (home / "etc" / "vernemq.conf").write_text("listener.tcp.default = 127.0.0.1:1899\n")
+    said = "listener.tcp.default = 127.0.0.1:1899 in a file has no effect in a container: "
+    assert f"{said}DOCKER_VERNEMQ_LISTENER__TCP__DEFAULT sets this listener" in settings(home).notices
+    loaded = settings(home, DOCKER_VERNEMQ_LISTENER__TCP__DEFAULT="127.0.0.1:1898")
+    assert addresses(loaded)["listener.tcp.default"] == "127.0.0.1:1898"
+    assert [each for each in loaded.notices if each.startswith(said)] == []
+
+
+def test_without_an_address_of_its_own_a_listener_stays_as_it_is(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the network of the host its name may stand for loopback."""
+    monkeypatch.setattr(socket, "gethostbyname", lambda _: "127.0.1.1")
+    loaded = settings(home, DOCKER_VERNEMQ_LISTENER__TCP__LOCALHOST="127.0.0.1:1883")
+    assert addresses(loaded)["listener.tcp.default"] == "0.0.0.0:1883"
+
+
 def test_a_local_file_replaces_everything(home: Path) -> None:
     """Variables and all; ###IPADDRESS### is the container's. Written to etc/vernemq.conf, as in VerneMQ's image."""
     (home / "etc" / "vernemq.conf").write_text("retry_interval = 5\n")
