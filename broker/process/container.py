@@ -14,7 +14,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import socket
 import struct
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from ...configs.environment import conf_text, from_environment
 from ...configs.orchestrators import ADDRESS, INTERFACE, OWN_ADDRESS, POD_NAME, from_pod
+from ...configs.syntax import read_lines
 from ...storage.directory import MARKER
 from ..plugins.passwd_cli import replace_file
 from ..plugins.passwords import SALT_BYTES, check_name, hashed, with_user
@@ -44,7 +44,8 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
     """The configuration file, the environment and the overrides with which to load the settings.
 
     Writes `etc/vmq.passwd` and, for a `vernemq.conf.local`, `etc/vernemq.conf`. OSError where that is not allowed,
-    ValueError for a user whose name cannot stand in a password file, and for an interface without an address.
+    ValueError for a user whose name cannot stand in a password file, for an interface without an address, and for a
+    data directory that is not the one of the container.
     """
     etc = home / "etc"
     address = environ.get(ADDRESS, "")
@@ -62,6 +63,7 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
         conf.write_text(conf_text("", local.read_text(), environ))
         environ = {}
     wanted = from_environment(environ)
+    _check_data_dir(etc, wanted.values, Path(overrides["platform_data_dir"]))
     if wanted.users:
         overrides["vmq_passwd.password_file"] = str(_write_users(etc / "vmq.passwd", wanted.users))
     if "log.console" not in wanted.values and not local.exists() and not _say(etc, "log.console"):
@@ -85,6 +87,19 @@ def _namespace() -> str:
         return NAMESPACE_FILE.read_text().strip()
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def _check_data_dir(etc: Path, values: Mapping[str, tuple[str, str]], directory: Path) -> None:
+    """Raise ValueError if a file or a variable names another data directory than the one that the node and vmq-admin
+    use: the data would be in the container, and not on the volume that the operator has mounted there."""
+    said, place = values.get("platform_data_dir") or _said(etc, "platform_data_dir")
+    named = etc.parent / said
+    if said and named.resolve() != directory.resolve():
+        raise ValueError(
+            f"{place}: platform_data_dir = {said}: in a container the variable STROGOFF_DATA_DIR names the directory "
+            f"of the data, and it is {directory}: set STROGOFF_DATA_DIR={said} instead, or mount the volume at "
+            f"{directory}"
+        )
 
 
 def _is_clustered(etc: Path, values: Mapping[str, tuple[str, str]]) -> bool:
@@ -135,8 +150,14 @@ def _write_users(path: Path, users: Mapping[str, str]) -> Path:
 
 def _say(etc: Path, key: str) -> bool:
     """True if the files set the key. If a configured name differs from the name in the data, the start reports it."""
-    files = [each for each in (etc / "vernemq.conf", *(etc / "conf.d").glob("*.conf")) if each.exists()]
-    return any(re.search(rf"(?m)^\s*{re.escape(key)}\s*=", each.read_text()) for each in files)
+    return _said(etc, key) != ("", "")
+
+
+def _said(etc: Path, key: str) -> tuple[str, str]:
+    """The text to which the files set the key, and the place of that line; both empty if they do not."""
+    files = [each for each in (etc / "vernemq.conf", *sorted((etc / "conf.d").glob("*.conf"))) if each.exists()]
+    lines = [line for each in files for line in read_lines(each.read_text(), str(each))[0] if line.key == key]
+    return (lines[-1].text, lines[-1].place) if lines else ("", "")
 
 
 def _name_of_data(directory: Path) -> str | None:

@@ -335,6 +335,27 @@ def test_a_pod_of_a_stateful_set_looks_at_its_headless_service(home: Path, monke
     assert loaded["discovery.nodes"] == "mine.prod.svc.cluster.local"
 
 
+@pytest.mark.parametrize("named", ["/mnt/data", "other"])
+def test_a_data_directory_that_the_container_would_not_use_stops_the_start(home: Path, named: str) -> None:
+    """In a variable or in a file. Before, the node wrote into the container, and not to the volume mounted there."""
+    said = f"platform_data_dir = {named}: .* set STROGOFF_DATA_DIR={named} instead, or mount the volume at {home}/data"
+    with pytest.raises(ValueError, match=f"^DOCKER_VERNEMQ_PLATFORM_DATA_DIR: {said}"):
+        prepare({"DOCKER_VERNEMQ_PLATFORM_DATA_DIR": named}, home)
+    (home / "etc" / "vernemq.conf").write_text(f"\nplatform_data_dir = {named}  # a volume\n")
+    with pytest.raises(ValueError, match=f"^{home}/etc/vernemq.conf:2: {said}"):
+        prepare({}, home)
+    assert settings(home, STROGOFF_DATA_DIR=str(home / named))["platform_data_dir"] == str(home / named)
+
+
+def test_a_data_directory_may_be_named_as_in_files_of_vernemq(home: Path) -> None:
+    """`./data`, as in its default file, or a link of the image, as in its packages."""
+    (home / "data").mkdir()
+    (home / "link").symlink_to(home / "data")
+    (home / "etc" / "vernemq.conf").write_text("platform_data_dir = ./data\n")
+    assert settings(home)["platform_data_dir"] == str(home / "data")
+    assert settings(home, DOCKER_VERNEMQ_PLATFORM_DATA_DIR=f"{home}/link")["platform_data_dir"] == str(home / "data")
+
+
 def test_a_network_interface_names_the_address(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     _, environ, _ = prepare({"DOCKER_NET_INTERFACE": "lo"}, tmp_path)
