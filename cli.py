@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from . import __version__
@@ -135,12 +136,33 @@ def _register_reset(parser: argparse.ArgumentParser) -> None:
     from .storage.reset_cli import register
 
     register(parser)
+    _run_as_owner(parser)
 
 
 def _register_repair(parser: argparse.ArgumentParser) -> None:
     from .storage.repair_cli import register
 
     register(parser)
+    _run_as_owner(parser)
+
+
+def _run_as_owner(parser: argparse.ArgumentParser) -> None:
+    """Let root run the command as the owner of the data directory: the node, which runs as this user, could not read
+    and write files that belong to root."""
+    run: Callable[[argparse.Namespace], int] = parser.get_default("run")
+
+    def run_as_owner(arguments: argparse.Namespace) -> int:
+        directory: Path = arguments.directory
+        if os.geteuid() == 0 and directory.is_dir():
+            owner = directory.stat()
+            if owner.st_uid != 0:
+                print(f"{parser.prog}: runs as user {owner.st_uid}, the owner of {directory}", file=sys.stderr)
+                os.setgroups([owner.st_gid])
+                os.setgid(owner.st_gid)
+                os.setuid(owner.st_uid)
+        return run(arguments)
+
+    parser.set_defaults(run=run_as_owner)
 
 
 def _register_version(parser: argparse.ArgumentParser) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from strogoff import __version__
 from strogoff.cli import COMMANDS, main
+from strogoff.storage.directory import DataDirectory
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 
@@ -103,3 +106,20 @@ cli.main(["start"])
 """
     ran = subprocess.run([*alone, sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 128 + signal.SIGTERM, ran.stderr
+
+
+@pytest.mark.parametrize("words", [("reset",), ("repair",)])
+def test_root_leaves_a_data_directory_to_its_owner(words: tuple[str, ...]) -> None:
+    """The node runs as its owner. Before, it could not use what the command had made."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can run a command as another user")
+    with tempfile.TemporaryDirectory() as folder:  # a user may not enter the folders of tests
+        os.chmod(folder, 0o711)
+        directory = Path(folder) / "data"
+        DataDirectory(directory, "VerneMQ@here", lambda: "id").close()
+        for path in (directory, *directory.rglob("*")):
+            os.chown(path, 10000, 10000)
+        ran = subprocess.run([sys.executable, "-m", "strogoff", *words, directory], capture_output=True, text=True)
+        assert ran.returncode == 0 and f"runs as user 10000, the owner of {directory}" in ran.stderr, ran.stderr
+        found = {(path.stat().st_uid, path.stat().st_gid) for path in (directory, *directory.rglob("*"))}
+        assert found == {(10000, 10000)}
