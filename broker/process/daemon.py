@@ -164,7 +164,7 @@ async def _run(
     try:
         started = await _unless(signals.stop, _start(server, extensions))
     except (StorageError, RecordError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
-        raise StartError(str(error)) from error
+        raise StartError(_reason(error)) from error
     finally:
         gc.freeze()
         gc.enable()
@@ -188,6 +188,23 @@ async def _run(
         log("notice", "stopping")
         await server.await_copies(signals.at_once)
     await _stop(server, extensions)
+
+
+def _reason(error: Exception) -> str:
+    """The text of the error, and, if the process may not use a file, who owns it and what to do."""
+    if not isinstance(error, PermissionError) or not isinstance(error.filename, str):
+        return str(error)
+    path = Path(error.filename)
+    with suppress(OSError):
+        path = path if path.exists() else path.parent
+        owner, own = path.stat().st_uid, os.geteuid()
+        if owner != own:
+            folder = path if path.is_dir() else path.parent
+            return (
+                f"{error}: {path} belongs to user {owner}, and the node runs as user {own}: run `chown -R {own}` on "
+                f"{folder}; if a container has it mounted, on the folder of the host that is mounted there"
+            )
+    return f"{error}: look at the mode of {path}"
 
 
 def _log_place(settings: Settings) -> str:
