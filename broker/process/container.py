@@ -60,7 +60,7 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
     conf = etc / "vernemq.conf"
     local = etc / "vernemq.conf.local"
     if local.exists():
-        conf.write_text(conf_text("", local.read_text(), environ))
+        conf.write_text(conf_text("", local.read_text(), {ADDRESS: environ.get(OWN_ADDRESS) or address}))
         environ = {}
     wanted = from_environment(environ)
     _check_data_dir(etc, wanted.values, Path(overrides["platform_data_dir"]))

@@ -166,6 +166,16 @@ def test_a_local_file_replaces_everything(home: Path) -> None:
     assert not (home / "etc" / "vmq.passwd").exists()
 
 
+def test_a_local_file_gets_the_address_of_its_own_container(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, it was 0.0.0.0, so all nodes of a cluster had one name."""
+    (home / "etc" / "vernemq.conf.local").write_text("nodename = VerneMQ@###IPADDRESS###\n")
+    monkeypatch.setattr(socket, "gethostbyname", lambda _: "10.0.0.7")
+    assert settings(home)["nodename"] == "VerneMQ@10.0.0.7"
+    assert settings(home, DOCKER_IP_ADDRESS="10.0.0.8")["nodename"] == "VerneMQ@10.0.0.8"
+    monkeypatch.setattr(socket, "gethostbyname", lambda _: "127.0.1.1")
+    assert settings(home)["nodename"] == "VerneMQ@0.0.0.0"
+
+
 def test_users_become_lines_of_the_password_file(home: Path) -> None:
     """Names are in lower case; existing users stay; a new password replaces the old line; only the owner may read the
     file.
