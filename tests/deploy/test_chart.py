@@ -202,6 +202,8 @@ def test_more_than_half_of_the_nodes_found_a_cluster(count: int, founding: str) 
         (("cookie.value=0123456789abcdef", "cookie.secretName=x"), "set secretName or value, not both"),
         (("users.passwordFile=a:b", "users.secretName=x"), "set secretName or passwordFile, not both"),
         (("users.secretName=x", "extraEnv[0].name=DOCKER_VERNEMQ_USER_BOB"), "extraEnv: DOCKER_VERNEMQ_USER_BOB"),
+        (("extraEnv[0].name=DOCKER_VERNEMQ_QUEUE_STOP_WAIT", "extraEnv[0].value=9"), "set config.queue_stop_wait"),
+        (("extraEnv[0].name=DOCKER_VERNEMQ_NODENAME", "extraEnv[0].value=n"), "all nodes would have this name"),
         (("foundingNodes=2", "replicaCount=5"), "more than half of replicaCount"),
         (("foundingNodes=4",), "at most all"),
         (("config.nodename=a@b",), "config: nodename is set by other values"),
@@ -238,6 +240,12 @@ def test_the_schema_refuses_wrong_values_with_their_names() -> None:
         chart(*WRONG)
     for value, said in WRONG.items():
         assert said in str(caught.value), value
+
+
+def test_a_name_of_the_node_that_differs_for_each_pod_is_accepted() -> None:
+    """For example the name that VerneMQ gave the node."""
+    name = ("extraEnv[0].name=DOCKER_VERNEMQ_NODENAME", "extraEnv[0].valueFrom.fieldRef.fieldPath=metadata.name")
+    assert node_of(chart(*name))["env"][-1]["name"] == "DOCKER_VERNEMQ_NODENAME"
 
 
 def test_text_cannot_become_another_line_of_the_configuration() -> None:
@@ -314,7 +322,7 @@ def test_probes_ask_for_pages_that_a_node_serves() -> None:
     ],
 )
 def test_a_pod_may_take_the_time_of_an_orderly_stop(values: tuple[str, ...], seconds: int) -> None:
-    """The pause before SIGTERM, the wait for copies, and at most ten seconds for a hanging disk."""
+    """The pause before SIGTERM, the wait for copies, and time to write what is left. A kill then loses nothing."""
     assert pod_of(chart(*values))["terminationGracePeriodSeconds"] == seconds
 
 
