@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import pytest
 
 from strogoff import __version__
 from strogoff.cli import COMMANDS, main
+from strogoff.storage import reset_cli
 from strogoff.storage.directory import DataDirectory
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -123,3 +125,25 @@ def test_root_leaves_a_data_directory_to_its_owner(words: tuple[str, ...]) -> No
         assert ran.returncode == 0 and f"runs as user 10000, the owner of {directory}" in ran.stderr, ran.stderr
         found = {(path.stat().st_uid, path.stat().st_gid) for path in (directory, *directory.rglob("*"))}
         assert found == {(10000, 10000)}
+
+
+def test_root_becomes_the_owner_before_the_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its groups first: afterwards it may not change them any more. The owner himself changes nothing."""
+    done: list[object] = []
+    owner = os.stat_result((stat.S_IFDIR, 0, 0, 0, 10000, 10001, 0, 0, 0, 0))
+
+    def reset(_: object) -> int:
+        done.append("reset")
+        return 0
+
+    monkeypatch.setattr(reset_cli, "_run", reset)
+    for name in ("setgroups", "setgid", "setuid"):
+        monkeypatch.setattr(os, name, lambda value, name=name: done.append((name, value)))
+    monkeypatch.setattr(Path, "stat", lambda _, **__: owner)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert main(["reset", str(tmp_path)]) == 0
+    assert done == [("setgroups", [10001]), ("setgid", 10001), ("setuid", 10000), "reset"]
+    done.clear()
+    monkeypatch.setattr(os, "geteuid", lambda: 10000)
+    assert main(["reset", str(tmp_path)]) == 0
+    assert done == ["reset"]
