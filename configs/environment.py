@@ -88,7 +88,7 @@ def _add_default_listeners(
         if taken & {*_ALL, place}:
             said.append(f"{key} of the image is not opened: {', '.join(beside)} has its port {port}")
             continue
-        if taken:
+        if place != host:
             said.append(f"{key} listens on {place}:{port} alone: {', '.join(beside)} has this port at another address")
         if files.get(key, f"{place}:{port}") != f"{place}:{port}":
             variable = PREFIX + key.upper().replace(".", "__")

@@ -151,6 +151,7 @@ def test_without_an_address_of_its_own_a_listener_stays_as_it_is(home: Path, mon
     monkeypatch.setattr(socket, "gethostbyname", lambda _: "127.0.1.1")
     loaded = settings(home, DOCKER_VERNEMQ_LISTENER__TCP__LOCALHOST="127.0.0.1:1883")
     assert addresses(loaded)["listener.tcp.default"] == "0.0.0.0:1883"
+    assert [each for each in loaded.notices if "listener.tcp.default" in each] == []
 
 
 def test_a_local_file_replaces_everything(home: Path) -> None:
