@@ -60,7 +60,9 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
     conf = etc / "vernemq.conf"
     local = etc / "vernemq.conf.local"
     if local.exists():
-        conf.write_text(conf_text("", local.read_text(), {ADDRESS: environ.get(OWN_ADDRESS) or address}))
+        text = local.read_bytes().decode(errors="surrogateescape")
+        text = conf_text("", text, {ADDRESS: environ.get(OWN_ADDRESS) or address})
+        conf.write_bytes(text.encode(errors="surrogateescape"))
         environ = {}
     wanted = from_environment(environ)
     _check_data_dir(etc, wanted.values, Path(overrides["platform_data_dir"]))
@@ -154,9 +156,11 @@ def _say(etc: Path, key: str) -> bool:
 
 
 def _said(etc: Path, key: str) -> tuple[str, str]:
-    """The text to which the files set the key, and the place of that line; both empty if they do not."""
+    """The text to which the files set the key, and the place of that line; both empty if they do not. The load reports
+    what is wrong in the files."""
     files = [each for each in (etc / "vernemq.conf", *sorted((etc / "conf.d").glob("*.conf"))) if each.exists()]
-    lines = [line for each in files for line in read_lines(each.read_text(), str(each))[0] if line.key == key]
+    texts = [(str(each), each.read_bytes().decode("utf-8-sig", errors="replace")) for each in files]
+    lines = [line for file, text in texts for line in read_lines(text, file)[0] if line.key == key]
     return (lines[-1].text, lines[-1].place) if lines else ("", "")
 
 

@@ -83,7 +83,7 @@ def read_settings(arguments: argparse.Namespace) -> Settings:
         try:
             conf, environ, more = prepare(os.environ, Path.cwd())
         except (OSError, ValueError) as error:
-            raise ConfigError([Problem("container", 0, "", str(error))]) from error
+            raise ConfigError([Problem("container", 0, "", _reason(error))]) from error
         return load(arguments.conf or conf, environ, {**more, **overrides})
     return load(arguments.conf or usual_file(), os.environ, overrides)
 

@@ -18,7 +18,7 @@ from strogoff.broker.plugins.passwords import SALT_BYTES, hashed
 from strogoff.broker.process import container
 from strogoff.broker.process.container import address_of, prepare
 from strogoff.cli import main
-from strogoff.configs import Settings, load
+from strogoff.configs import ConfigError, Settings, load
 from strogoff.storage.directory import DataDirectory
 
 
@@ -175,6 +175,39 @@ def test_a_local_file_gets_the_address_of_its_own_container(home: Path, monkeypa
     assert settings(home, DOCKER_IP_ADDRESS="10.0.0.8")["nodename"] == "VerneMQ@10.0.0.8"
     monkeypatch.setattr(socket, "gethostbyname", lambda _: "127.0.1.1")
     assert settings(home)["nodename"] == "VerneMQ@0.0.0.0"
+
+
+@pytest.mark.parametrize("file", ["vernemq.conf", "vernemq.conf.local", "conf.d/mine.conf"])
+def test_files_with_other_encodings_are_read_as_everywhere(home: Path, file: str) -> None:
+    """A mark for UTF-8 at the start, as editors write it, hides no key. What is not UTF-8 is named with its line."""
+    (home / "etc" / "conf.d").mkdir()
+    (home / "etc" / "vernemq.conf").write_text("# the defaults\n")
+    (home / "etc" / file).write_bytes(b"\xef\xbb\xbfnodename = n1@here\n")
+    assert settings(home)["nodename"] == "n1@here"
+    (home / "etc" / file).write_bytes(b"allow_anonymous = on\n# caf\xe9\n")
+    with pytest.raises(ConfigError, match=f"{file.removesuffix('.local')}:2: this is not UTF-8"):
+        settings(home)
+
+
+def test_a_file_that_the_user_of_the_image_may_not_read_is_named_with_the_remedy(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For example a file of root with a secret, mounted as the configuration."""
+    conf = home / "etc" / "vernemq.conf"
+    conf.write_text("")
+    owner, read = conf.stat().st_uid, Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path == conf:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.chdir(home)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", refuse)
+        patched.setattr(os, "geteuid", lambda: owner + 1)
+        assert main(["start", "--container"]) == 1
+    assert f"'{conf}': {conf} belongs to user {owner}, and the node runs as user" in capsys.readouterr().err
 
 
 def test_users_become_lines_of_the_password_file(home: Path) -> None:
