@@ -147,14 +147,15 @@ def _register_repair(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_as_owner(parser: argparse.ArgumentParser) -> None:
-    """Let root run the command as the owner of the data directory: the node, which runs as this user, could not read
-    and write files that belong to root."""
+    """Let root run the command as the owner of the data: the node, which runs as this user, could not read and write
+    files that belong to root. The directory itself may belong to root, if the user has it by his group."""
     run: Callable[[argparse.Namespace], int] = parser.get_default("run")
 
     def run_as_owner(arguments: argparse.Namespace) -> int:
         directory: Path = arguments.directory
-        if os.geteuid() == 0 and directory.is_dir():
-            owner = directory.stat()
+        known = [path for path in (directory / "lock", directory) if path.exists()]
+        if os.geteuid() == 0 and known:
+            owner = known[0].stat()
             if owner.st_uid != 0:
                 print(f"{parser.prog}: runs as user {owner.st_uid}, the owner of {directory}", file=sys.stderr)
                 os.setgroups([owner.st_gid])

@@ -110,8 +110,9 @@ cli.main(["start"])
     assert ran.returncode == 128 + signal.SIGTERM, ran.stderr
 
 
+@pytest.mark.parametrize("mine", [True, False])
 @pytest.mark.parametrize("words", [("reset",), ("repair",)])
-def test_root_leaves_a_data_directory_to_its_owner(words: tuple[str, ...]) -> None:
+def test_root_leaves_a_data_directory_to_its_owner(words: tuple[str, ...], mine: bool) -> None:
     """The node runs as its owner. Before, it could not use what the command had made."""
     if os.geteuid() != 0:
         pytest.skip("only root can run a command as another user")
@@ -121,9 +122,12 @@ def test_root_leaves_a_data_directory_to_its_owner(words: tuple[str, ...]) -> No
         DataDirectory(directory, "VerneMQ@here", lambda: "id").close()
         for path in (directory, *directory.rglob("*")):
             os.chown(path, 10000, 10000)
+        if not mine:  # as Kubernetes gives a volume to the group of a pod
+            os.chown(directory, 0, 10000)
+            directory.chmod(0o2775)
         ran = subprocess.run([sys.executable, "-m", "strogoff", *words, directory], capture_output=True, text=True)
         assert ran.returncode == 0 and f"runs as user 10000, the owner of {directory}" in ran.stderr, ran.stderr
-        found = {(path.stat().st_uid, path.stat().st_gid) for path in (directory, *directory.rglob("*"))}
+        found = {(path.stat().st_uid, path.stat().st_gid) for path in directory.rglob("*")}
         assert found == {(10000, 10000)}
 
 

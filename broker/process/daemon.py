@@ -164,7 +164,7 @@ async def _run(
     try:
         started = await _unless(signals.stop, _start(server, extensions))
     except (StorageError, RecordError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
-        raise StartError(_reason(error)) from error
+        raise StartError(_reason(error, Path(str(settings["platform_data_dir"])))) from error
     finally:
         gc.freeze()
         gc.enable()
@@ -190,8 +190,9 @@ async def _run(
     await _stop(server, extensions)
 
 
-def _reason(error: Exception) -> str:
-    """The text of the error, and, if the process may not use a file, who owns it and what to do."""
+def _reason(error: Exception, data_dir: Path | None = None) -> str:
+    """The text of the error, and, if the process may not use a file, who owns it and what to do. A file in the data
+    directory is not the only one."""
     if not isinstance(error, PermissionError) or not isinstance(error.filename, str):
         return str(error)
     path = Path(error.filename)
@@ -199,10 +200,10 @@ def _reason(error: Exception) -> str:
         path = path if path.exists() else path.parent
         owner, own = path.stat().st_uid, os.geteuid()
         if owner != own:
-            folder = path if path.is_dir() else path.parent
+            changed = data_dir if data_dir in (path, *path.parents) else path
             return (
                 f"{error}: {path} belongs to user {owner}, and the node runs as user {own}: run `chown -R {own}` on "
-                f"{folder}; if a container has it mounted, on the folder of the host that is mounted there"
+                f"{changed}; if a container has it mounted, on what the host has mounted there"
             )
     return f"{error}: look at the mode of {path}"
 

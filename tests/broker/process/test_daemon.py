@@ -228,22 +228,23 @@ def test_a_part_that_cannot_start_stops_those_before_it(tmp_path: Path, capsys: 
     assert asyncio.run(daemon.serve(settings(tmp_path), [Interrupter(diary, signal.SIGTERM)])) == 0
 
 
-@pytest.mark.parametrize("file", ["lock", "messages/new"])
+@pytest.mark.parametrize("file", ["conf", "data/lock", "data/messages/new"])
 def test_a_file_of_another_user_is_named_with_the_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     """For example a folder of root that a container has mounted as its data. The file exists, or could not be made."""
-    (tmp_path / "messages").mkdir()
-    (tmp_path / "lock").write_text("")
+    for name in ("conf", "data/lock"):
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
     path, own, other = tmp_path / file, os.geteuid(), os.geteuid() + 1
-    shown = path if file == "lock" else path.parent
+    shown = path.parent if file.endswith("new") else path
     part = Part("one", [], PermissionError(errno.EACCES, "Permission denied", str(path)))
     assert asyncio.run(daemon.serve(settings(tmp_path, log__console="off"), [part])) == 1
     assert f"'{path}': look at the mode of {shown}" in capsys.readouterr().err
     monkeypatch.setattr(os, "geteuid", lambda: other)
     assert asyncio.run(daemon.serve(settings(tmp_path, log__console="off"), [part])) == 1
     said = f"'{path}': {shown} belongs to user {own}, and the node runs as user {other}: run `chown -R {other}` on "
-    assert f"{said}{path.parent}; if a container" in capsys.readouterr().err
+    assert f"{said}{path if file == 'conf' else tmp_path / 'data'}; if a container" in capsys.readouterr().err
 
 
 class Faulty(Interrupter):
