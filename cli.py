@@ -157,7 +157,9 @@ def _run_as_owner(parser: argparse.ArgumentParser) -> None:
         if os.geteuid() == 0 and known:
             owner = known[0].stat()
             if owner.st_uid != 0:
-                print(f"{parser.prog}: runs as user {owner.st_uid}, the owner of {directory}", file=sys.stderr)
+                print(
+                    f"{parser.prog}: runs as user {owner.st_uid}, the owner of the data in {directory}", file=sys.stderr
+                )
                 os.setgroups([owner.st_gid])
                 os.setgid(owner.st_gid)
                 os.setuid(owner.st_uid)

@@ -126,7 +126,9 @@ def test_root_leaves_a_data_directory_to_its_owner(words: tuple[str, ...], mine:
             os.chown(directory, 0, 10000)
             directory.chmod(0o2775)
         ran = subprocess.run([sys.executable, "-m", "strogoff", *words, directory], capture_output=True, text=True)
-        assert ran.returncode == 0 and f"runs as user 10000, the owner of {directory}" in ran.stderr, ran.stderr
+        assert ran.returncode == 0 and f"runs as user 10000, the owner of the data in {directory}" in ran.stderr, (
+            ran.stderr
+        )
         found = {(path.stat().st_uid, path.stat().st_gid) for path in directory.rglob("*")}
         assert found == {(10000, 10000)}
 
