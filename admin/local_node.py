@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ..configs import Settings, load, usual_file
+from ..configs.orchestrators import KUBERNETES
 from ..storage.lock_owner import HiddenOwnerError, open_owner
 from .client import ANSWER_S, UnixSocketClient
 
@@ -21,7 +22,9 @@ def local_settings(conf: Path | None, data_dir: str | None) -> Settings:
     local = file is not None and os.path.exists(file.with_name("vernemq.conf.local"))
     if data_dir is None and conf is None:
         data_dir = os.environ.get("STROGOFF_DATA_DIR")
-    return load(file, {} if local else os.environ, {} if data_dir is None else {"platform_data_dir": data_dir})
+    # where a pod looks for other nodes is not asked here: a part of it comes from the pod, at the start of the node
+    environ = {} if local else {name: text for name, text in os.environ.items() if name != KUBERNETES}
+    return load(file, environ, {} if data_dir is None else {"platform_data_dir": data_dir})
 
 
 def local_client(settings: Settings, answer_s: float = ANSWER_S) -> UnixSocketClient:

@@ -37,3 +37,11 @@ def test_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_wrong_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no\.conf"):
         local_settings(tmp_path / "no.conf", None)
+
+
+def test_a_pod_that_takes_its_headless_service_from_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, each command in it, also that of the health check, reported that the name of the service is missing."""
+    monkeypatch.setenv("DOCKER_VERNEMQ_DISCOVERY_KUBERNETES", "1")
+    monkeypatch.setenv("DOCKER_VERNEMQ_QUEUE_STOP_WAIT", "17")
+    monkeypatch.setenv("STROGOFF_DATA_DIR", "/of/environment")
+    assert directory() == "/of/environment" and local_settings(None, None)["queue_stop_wait"] == 17
