@@ -18,6 +18,7 @@ from strogoff.broker.process.container import prepare
 from strogoff.configs import Settings, load
 
 Manifest = dict[str, Any]
+DOCKERFILE = (Path(__file__).resolve().parents[2] / "Dockerfile").read_text()
 COOKIE = "cookie.secretName=strogoff-cookie"
 POD = {
     "metadata.namespace": "prod",
@@ -103,3 +104,12 @@ def settings_of(manifests: list[Manifest], home: Path, **fields: str) -> Setting
     text = only(manifests, "ConfigMap")["data"]["vernemq.conf"]
     (home / "etc" / "vernemq.conf").write_text(text.replace("/etc/strogoff/", f"{home}/"))
     return load(*prepare(environment(node_of(manifests), {**POD, **fields}), home))
+
+
+def place(path: str) -> str:
+    """The path in the image behind the links that the Dockerfile makes."""
+    links: dict[str, str] = dict(re.findall(r"ln -s (/\S+) (/\S+)", DOCKERFILE))
+    for target, link in links.items():
+        if path == link or path.startswith(f"{link}/"):
+            return target + path.removeprefix(link)
+    return path

@@ -26,11 +26,10 @@ from typing import Any, TypeVar
 
 from bench.space import Space
 
-from .charts import Manifest, environment, node_of, only, pod_of
+from .charts import DOCKERFILE, Manifest, environment, node_of, only, place, pod_of
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
 NAMESPACE = "default"
 
 
@@ -248,9 +247,10 @@ class Pod:
         volumes = {each["name"]: self._volume(each) for each in pod_of(self.cluster.manifests).get("volumes", [])}
         found = []
         for mount in node_of(self.cluster.manifests)["volumeMounts"]:
+            target = place(mount["mountPath"])
             source = {**sources, **volumes}[mount["name"]]
             path = str(source / mount["subPath"]) if "subPath" in mount else str(source)
-            found.append((os.path.realpath(path), mount["mountPath"], "subPath" in mount, not mount.get("readOnly")))
+            found.append((os.path.realpath(path), target, "subPath" in mount, not mount.get("readOnly")))
         return sorted(found, key=lambda one: one[1])
 
     def _claim(self, name: str) -> Path:

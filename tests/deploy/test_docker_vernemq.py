@@ -14,7 +14,7 @@ from _pytest.mark import ParameterSet
 from strogoff.broker.process.container import prepare
 from strogoff.configs import ConfigError, Settings, load
 
-from .charts import POD, environment
+from .charts import DOCKERFILE, POD, environment, place
 
 MANIFEST = yaml.safe_load((Path(__file__).parent / "docker_vernemq.yaml").read_text())
 CONTAINERS = [environment(each, POD) for each in MANIFEST["spec"]["template"]["spec"]["containers"]]
@@ -81,18 +81,8 @@ def test_a_wrong_variable_stops_the_start_with_its_name(tmp_path: Path, variable
     assert isinstance(said, str) and variable in said
 
 
-DOCKERFILE = (Path(__file__).resolve().parents[2] / "Dockerfile").read_text()
 OF_VERNEMQ = ("/vernemq/data", "/vernemq/log", "/vernemq/etc", "/var/lib/vernemq", "/var/log/vernemq", "/etc/vernemq")
 """The folders of VerneMQ's image, which has links to them as its packages do."""
-
-
-def place(path: str) -> str:
-    """The folder of the image at this path, behind the links that the Dockerfile makes."""
-    links: dict[str, str] = dict(re.findall(r"ln -s (/\S+) (/\S+)", DOCKERFILE))
-    for target, link in links.items():
-        if path == link or path.startswith(f"{link}/"):
-            return target + path.removeprefix(link)
-    return path
 
 
 def test_the_listener_that_every_pod_of_the_chart_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from tests.system.brokers import until
 from tests.system.cluster.conftest import space_or_skip
 from tests.system.paho_client import Paho
 
-from .charts import Manifest, chart, committed
+from .charts import Manifest, chart, committed, pod_of
 from .pods import Cluster, Pod
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -123,6 +123,39 @@ def test_three_nodes_found_a_cluster_without_privileges(tmp_path: Path, space: S
         assert os.listdir(f"/proc/{first.pid}/root/strogoff/log") == []
     finally:
         cluster.close()
+
+
+@pytest.mark.by_hand
+def test_pods_with_the_variables_and_volumes_of_vernemqs_chart(tmp_path: Path, space: Space) -> None:
+    """Only the image is another one, and there is a cookie. The data is on the volume at /vernemq/data."""
+    manifests = committed()
+    container = pod_of(manifests)["containers"][0]
+    own = next(each for each in container["env"] if each["name"] == "DOCKER_VERNEMQ_DISTRIBUTED_COOKIE")
+    container["env"] = [
+        {"name": "MY_POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "MY_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "DOCKER_VERNEMQ_DISCOVERY_KUBERNETES", "value": "1"},
+        {"name": "DOCKER_VERNEMQ_LISTENER__TCP__LOCALHOST", "value": "127.0.0.1:1883"},
+        {"name": "DOCKER_VERNEMQ_LISTENER__WS__DEFAULT", "value": "$(MY_POD_IP):8080"},
+        {"name": "DOCKER_VERNEMQ_ALLOW_ANONYMOUS", "value": "on"},
+        own,
+    ]
+    container["volumeMounts"] = [
+        {"name": "etc", "mountPath": "/vernemq/log"},
+        {"name": "data", "mountPath": "/vernemq/data"},
+        {"name": "conf", "mountPath": "/vernemq/etc/vmq.acl", "subPath": "vmq.acl", "readOnly": True},
+    ]
+    with running(tmp_path, manifests, space) as cluster:
+        subscribe(cluster, cluster.pods[0])
+        publish(cluster, cluster.pods[1], "first")
+        assert cluster.stop(2) == 0
+        until(cluster.start(2).ready, 60)
+        publish(cluster, cluster.pods[2], "second")
+        assert read(cluster, cluster.pods[2], 2) == ["first", "second"]
+        assert "VerneMQ@strogoff-2, boot 2," in cluster.pods[2].log.read_text()
+        assert (tmp_path / "data-strogoff-2" / "strogoff.json").exists()
+        shown = cluster.pods[2].exec("vmq-admin", "listener", "show")
+        assert shown.stdout.count("1883") == 2, shown
 
 
 def test_a_rolling_update_loses_nothing(tmp_path: Path, space: Space) -> None:
