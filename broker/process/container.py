@@ -30,6 +30,7 @@ from ..plugins.passwords import SALT_BYTES, check_name, hashed, with_user
 ALL_ADDRESSES = "0.0.0.0"
 CLUSTERING = "listener.vmq.clustering"
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+ROOT = Path("/")
 CLOSED = "127.0.0.1:44053"
 DATA_PORT = "44054"
 _SIOCGIFADDR = 0x8915
@@ -102,6 +103,14 @@ def _check_data_dir(etc: Path, values: Mapping[str, tuple[str, str]], directory:
             f"of the data, and it is {directory}: set STROGOFF_DATA_DIR={said} instead, or mount the volume at "
             f"{directory}"
         )
+
+
+def not_on_a_volume(directory: Path) -> list[str]:
+    """A warning if the directory of the data is in the file system of the container itself."""
+    there = next(each for each in (directory, *directory.absolute().parents) if each.exists())
+    if there.stat().st_dev != ROOT.stat().st_dev:
+        return []
+    return [f"{directory} is on no volume: the data of this node is lost with its container. Mount a volume there"]
 
 
 def _is_clustered(etc: Path, values: Mapping[str, tuple[str, str]]) -> bool:

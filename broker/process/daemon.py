@@ -23,7 +23,7 @@ from ..listeners.listeners import ListenError
 from ..plugins.builtin import PluginFileError
 from ..plugins.hooks import PluginError
 from ..queues.records import RecordError
-from .container import prepare
+from .container import not_on_a_volume, prepare
 from .descriptors import raise_limit
 from .logs import complain, log_line, set_up
 from .node_summary import summary
@@ -84,7 +84,9 @@ def read_settings(arguments: argparse.Namespace) -> Settings:
             conf, environ, more = prepare(os.environ, Path.cwd())
         except (OSError, ValueError) as error:
             raise ConfigError([Problem("container", 0, "", _reason(error))]) from error
-        return load(arguments.conf or conf, environ, {**more, **overrides})
+        settings = load(arguments.conf or conf, environ, {**more, **overrides})
+        settings.notices += not_on_a_volume(Path(str(settings["platform_data_dir"])))
+        return settings
     return load(arguments.conf or usual_file(), os.environ, overrides)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import errno
 import os
@@ -15,8 +16,8 @@ import pytest
 from bench.broker_process import BrokerProcess, free_port
 from bench.steady import SteadyClient
 from strogoff.broker.plugins.passwords import SALT_BYTES, hashed
-from strogoff.broker.process import container
-from strogoff.broker.process.container import address_of, prepare
+from strogoff.broker.process import container, daemon
+from strogoff.broker.process.container import address_of, not_on_a_volume, prepare
 from strogoff.cli import main
 from strogoff.configs import ConfigError, Settings, load
 from strogoff.storage.directory import DataDirectory
@@ -389,6 +390,20 @@ def test_a_data_directory_that_the_container_would_not_use_stops_the_start(home:
     with pytest.raises(ValueError, match=f"^{home}/etc/vernemq.conf:2: {said}"):
         prepare({}, home)
     assert settings(home, STROGOFF_DATA_DIR=str(home / named))["platform_data_dir"] == str(home / named)
+
+
+def test_data_in_the_container_itself_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also before the node makes the directory. /proc stands for a volume: it is a file system of its own."""
+    monkeypatch.setattr(container, "ROOT", home)
+    said = [f"{home}/data is on no volume: the data of this node is lost with its container. Mount a volume there"]
+    assert not_on_a_volume(home / "data") == said
+    (home / "data").mkdir()
+    assert not_on_a_volume(home / "data") == said
+    assert not_on_a_volume(Path("/proc")) == []
+    monkeypatch.chdir(home)
+    parser = argparse.ArgumentParser()
+    daemon.register(parser)
+    assert said[0] in daemon.read_settings(parser.parse_args(["--container"])).notices
 
 
 def test_a_data_directory_may_be_named_as_in_files_of_vernemq(home: Path) -> None:
