@@ -5,7 +5,8 @@ It needs logs of level `message`.
 A message is exposed from its PUBACK or PUBREC on, while the queue of a durable session has it and
 
 - `unsynced`: no fsync has put it on the disk of the node. With the durability `sync` it is there before q.durable;
-- `uncopied`: no second node has it;
+- `uncopied`: no second node has it, until `slot.copied` says that one got a copy of the slot. What it had counts as
+  copied also after that node has died;
 - `alone`: both. So many messages a loss of the node's power may take. A23 counts them over the whole run.
 
 A row stands for one second in which messages became exposed or ceased to be, and for the last second of the log. The
@@ -30,7 +31,8 @@ from .. import reading
 from .entries import entries
 from .times import SECOND_MS, begin_ms, ms_of
 
-_NEEDED = reading.columns("run_id", "node", "boot", "type", "hlc", "lsn")
+_NEEDED = reading.columns("run_id", "node", "boot", "type", "hlc", "lsn", "slot")
+_SLOTS = 256
 _BOOT = ["run_id", "node", "boot"]
 _PLACE = ["run_id", "node", "risk"]
 
@@ -39,14 +41,36 @@ def view(events: DataFrame) -> DataFrame:
     """How many acknowledged messages were exposed at each node over time, and for how long."""
     reading.require(events, "events", _NEEDED)
     ends = events.groupBy("run_id").agg(F.max(ms_of(F.col("hlc"))).alias("last_ms"))
-    spans = _spans(_synced(_kept(events), events)).join(F.broadcast(ends), "run_id")
+    spans = _spans(_synced(_copied(_kept(events), events), events)).join(F.broadcast(ends), "run_id")
     return _by_second(spans)
 
 
 def _kept(events: DataFrame) -> DataFrame:
-    """Entries of acknowledged messages that a disk keeps: run_id, mid, left, acked, and what q.durable says."""
+    """Entries of acknowledged messages that a disk keeps: run_id, mid, mountpoint, client, left, acked, and what
+    q.durable says."""
     found = entries(events).where(F.col("safe.durability").isNotNull() & F.col("acked").isNotNull())
-    return found.select("run_id", "mid", "left", "acked", "safe.*")
+    return found.select("run_id", "mid", "mountpoint", "client", "left", "acked", "safe.*")
+
+
+def _copied(kept: DataFrame, events: DataFrame) -> DataFrame:
+    """With the stamp of the first copy of its slot that its node made behind the entry, or null; only entries that had
+    no copy from the begin on need it."""
+    mountpoint = F.coalesce("mountpoint", F.lit("")).alias("mountpoint")
+    told = events.where(F.col("client").isNotNull() & F.col("slot").isNotNull())
+    slots = told.groupBy("run_id", mountpoint, "client").agg(F.min("slot").alias("told"))
+    # as `cluster.identity.slot_of`; beside hashes of names the log tells the slot
+    computed = F.crc32(F.concat("mountpoint", F.lit("\0"), "client").cast("binary")) % _SLOTS
+    there = kept.join(slots, ["run_id", "mountpoint", "client"], "left").withColumn(
+        "slot", F.coalesce("told", computed)
+    )
+    copies = events.where(F.col("type") == "slot.copied").select(
+        "run_id", "node", "slot", "hlc", F.col("hlc").alias("copy")
+    )
+    spread = F.when(F.col("copied"), F.col("mid"))
+    later = Window.partitionBy("run_id", "node", "slot", spread).orderBy(F.desc("hlc"))
+    both = there.unionByName(copies, allowMissingColumns=True)
+    found = both.withColumn("copy", F.min("copy").over(later.rowsBetween(Window.unboundedPreceding, 0)))
+    return found.where(F.col("mid").isNotNull())
 
 
 def _synced(kept: DataFrame, events: DataFrame) -> DataFrame:
@@ -71,8 +95,8 @@ def _spans(synced: DataFrame) -> DataFrame:
     until_sync = F.least("left", "synced")
     risks = F.array(
         _risk("unsynced", F.lit(True), until_sync),
-        _risk("uncopied", ~copied, F.col("left")),
-        _risk("alone", ~copied, until_sync),
+        _risk("uncopied", ~copied, F.least("left", "copy")),
+        _risk("alone", ~copied, F.least(until_sync, "copy")),
     )
     exposed = F.filter(risks, lambda each: each["exposed"])
     spans = synced.select("run_id", "node", "mid", "acked", F.inline(exposed))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from strogoff.cluster.identity import slot_of
+
 from .story import DAY, SPARK, Story, shown
 
 if TYPE_CHECKING:
@@ -93,6 +95,29 @@ def test_fsync_and_copies_end_the_exposure(spark: SparkSession) -> None:
         (second("08"), 4, 0, 7990),
     ]
     assert found["alone"] == [(second("04"), 2, 0, 200)]
+
+
+def test_a_later_copy_of_the_slot_ends_the_exposure(spark: SparkSession) -> None:
+    """As after a node was away: the queue's node gives the node that came back a copy of the slot, with what waits."""
+    from strogoff.analytics.views.exposure import view
+
+    story = Story()
+    slot = slot_of("", "a")
+    story.at(0, "slot.copied", slot=slot, target="n2", bytes=1)
+    acked(story, 110, kept(story, 100, 1))
+    story.at(200, "slot.copied", slot=slot + 1, target="n3", bytes=1)
+    story.at(200, "slot.copied", "n2", slot=slot, target="n3", bytes=1)
+    story.at(610, "slot.copied", slot=slot, target="n3", bytes=1)
+    acked(story, 2010, kept(story, 2000, 2, "hash"))  # the log tells the slot where names are hashes
+    story.at(2000, "sess.create", client="hash", epoch=1, slot=7)
+    story.at(2310, "slot.copied", slot=7, target="n3", bytes=1)
+    story.at(4000, "node.stop")
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for node, risk, *row in shown(view(story.events(spark))):
+        assert node == "n1"
+        found.setdefault(risk, []).append(tuple(row))
+    assert found["uncopied"] == found["alone"] == [(second("00"), 1, 0, 500), (second("02"), 1, 0, 300)]
+    assert found["unsynced"][-1] == (second("04"), 2, 2, 4890)
 
 
 def test_a_message_counts_once_at_each_node(spark: SparkSession) -> None:
