@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -26,7 +27,7 @@ from . import decoding, silver
 from .ingest_report import Report, directories, due
 from .log_content import Extent
 from .log_sources import PACKED, Source
-from .manifest import EVENTS, REJECTS, SCRATCH, Entry, Manifest, commit, load, locked, place, sweep
+from .manifest import EVENTS, REJECTS, SCRATCH, Entry, commit, load, locked, place, sweep
 
 BATCH_BYTES: Final = 4 << 30
 """About how many bytes of lines one batch has."""
@@ -76,7 +77,7 @@ class _Ingest:
         changed = due(self.logdir, self.manifest, self.report)
         for batch in _batches(changed, batch_bytes):
             self._read(batch)
-        self.report.take(self.out, self.manifest)
+        self.report.end(self.out, self.manifest)
         return self.report
 
     def _read(self, sources: Sequence[Source]) -> None:
@@ -107,7 +108,8 @@ class _Ingest:
                     [each for each in pieces_due if each.source.file in bad], generation
                 )
         entries = {piece.source.file: _entry(piece) for piece in pieces}
-        self.manifest = Manifest(generation=generation, sources={**self.manifest.sources, **entries}, tables=tables)
+        sources_read = {**self.manifest.sources, **entries}
+        self.manifest = replace(self.manifest, generation=generation, sources=sources_read, tables=tables)
         commit(self.out, self.manifest)
         sweep(self.out, self.manifest)
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from . import log_sources
 from .event_lines import TORN
 from .log_sources import Source
-from .manifest import REJECTS, Entry, Manifest, Unusable, load, locked, sweep
+from .manifest import REJECTS, Entry, Manifest, Unusable, commit, load, locked, sweep
 
 
 @dataclass(slots=True)
@@ -39,10 +40,23 @@ class Report:
         """The same for programs."""
         return {**{each.name: getattr(self, each.name) for each in fields(self)}, "understood": self.understood}
 
-    def take(self, out: Path, manifest: Manifest) -> None:
-        """Add what the tables lack, as the manifest and the table `rejects` say."""
+    def end(self, out: Path, manifest: Manifest) -> None:
+        """Add what the tables lack of the files that were read, and keep in the manifest which ones were not."""
+        kept = replace(manifest, strangers=self.strangers, changed=self.changed)
+        if kept != manifest:
+            commit(out, kept)
+        self._take(out, manifest)
+
+    def _take(self, out: Path, manifest: Manifest) -> None:
         self.damaged += [file for file, entry in sorted(manifest.sources.items()) if entry.damaged]
         self.rejects.update(_reasons(out, manifest))
+
+
+def earlier(out: Path, manifest: Manifest) -> Report:
+    """What earlier runs have not understood, as the manifest and the table `rejects` say."""
+    report = Report(strangers=manifest.strangers, changed=manifest.changed)
+    report._take(out, manifest)
+    return report
 
 
 def directories(logdir: Path, out: Path) -> tuple[Path, Path]:
@@ -70,7 +84,7 @@ def up_to_date(logdir: Path, out: Path) -> Report | None:
         sweep(out, manifest)
         if due(logdir, manifest, report):
             return None
-        report.take(out, manifest)
+        report.end(out, manifest)
         return report
 
 

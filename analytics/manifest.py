@@ -43,12 +43,16 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The state of a directory of tables. `tables`: table -> paths of its files below the directory, sorted."""
+    """The state of a directory of tables. `tables`: table -> paths of its files below the directory, sorted. The last
+    two name files of the log that the last run has not read: by their name, or because they have other content than
+    before."""
 
     version: int = VERSION
     generation: int = 0
     sources: dict[str, Entry] = {}
     tables: dict[str, list[str]] = {}
+    strangers: list[str] = []
+    changed: list[str] = []
 
     def files(self, table: str) -> list[str]:
         """The files of a table."""
@@ -61,9 +65,14 @@ class Unusable(Exception):
 
 @contextmanager
 def locked(out: Path) -> Iterator[None]:
-    """Create the directory, and be its only writer. Raises `Unusable` if another process is. A kill frees the lock."""
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / LOCK).open("a") as file:
+    """Create the directory, and be its only writer. Raises `Unusable` if another process is, or if this one may not
+    write there. A kill frees the lock."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = (out / LOCK).open("a")
+    except OSError as error:
+        raise Unusable(f"{out} cannot be written: {error.strerror}; give another directory") from None
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -7,23 +7,22 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from . import manifest, silver
 from .event_lines import TORN
 from .ingest import ingest
-from .ingest_report import Report
+from .ingest_report import Report, earlier
 
 MOST_NAMES: Final = 10
 """So many files of a kind are named."""
 
 
 class Tables(NamedTuple):
-    """The tables, and what the ingest of this run has done; None if they were there already."""
+    """The tables, and what their last ingest has not understood. If it was of this run, also what it has done."""
 
     events: DataFrame
     rejects: DataFrame
-    report: Report | None
+    report: Report
 
 
 def is_tables(source: Path) -> bool:
@@ -33,21 +32,17 @@ def is_tables(source: Path) -> bool:
 
 def open_tables(spark: SparkSession, source: Path, out: Path) -> Tables:
     """Returns the tables in `source`, or those of the event log there, after an ingest to `out`."""
-    report = None if is_tables(source) else ingest(spark, source, out)
-    place = source if report is None else out
+    made = None if is_tables(source) else ingest(spark, source, out)
+    place = source if made is None else out
     read = manifest.load(place)
+    report = earlier(place, read) if made is None else made
     return Tables(silver.read_events(spark, place, read), silver.read_rejects(spark, place, read), report)
 
 
-def gaps(tables: Tables, source: Path) -> list[str]:
+def gaps(tables: Tables) -> list[str]:
     """What of the log is not in the tables, as texts; nothing if an audit can rely on them. A line that a crash has cut
     is expected."""
-    report = tables.report
-    if report is None:
-        damaged = [file for file, entry in sorted(manifest.load(source).sources.items()) if entry.damaged]
-        report = Report(damaged=damaged)
-        report.rejects.update(dict(tables.rejects.groupBy("reason").agg(F.count("*")).collect()))
-    return not_understood(report, without=(TORN,))
+    return not_understood(tables.report, without=(TORN,))
 
 
 def not_understood(report: Report, without: Collection[str] = ()) -> list[str]:

@@ -25,6 +25,8 @@ VALID: Final = 0
 INVALID: Final = 3
 UNKNOWN: Final = 4
 """Exit statuses."""
+NOT_CERTAIN: Final = "so the verdicts are not known for certain"
+"""Said behind the parts of a log that were not understood."""
 LIMIT: Final = 10
 """So many findings of a kind are printed by default."""
 _ENVELOPE: Final = ("v", "run_id", "node", "boot", "seq", "hlc", "mono_ns", "type", "file", "line", "offset")
@@ -73,7 +75,7 @@ def _run(spark: SparkSession, source: Path, out: Path, arguments: argparse.Names
     from .auditing import audited
 
     tables = sources.open_tables(spark, source, out)
-    gaps = sources.gaps(tables, source)
+    gaps = sources.gaps(tables)
     events = tables.events
     if arguments.run_id is not None:
         events = events.where(F.col("run_id") == arguments.run_id)
@@ -113,7 +115,7 @@ def text(runs: Sequence[RunAudit], gaps: Sequence[str]) -> str:
     """The results for people."""
     parts = ["\n".join(_lines(each)) + "\n" for each in runs]
     if gaps:
-        parts.append("".join(f"{each}\n" for each in gaps) + "so the verdicts are not known for certain\n")
+        parts.append("".join(f"{each}\n" for each in gaps) + f"{NOT_CERTAIN}\n")
     return "\n".join(parts)
 
 

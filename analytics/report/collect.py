@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Window
@@ -15,7 +14,6 @@ from pyspark.sql import functions as F
 from ...judge.findings import Verdict
 from ...judge.lives import BootRows
 from ...judge.rows import RowId
-from .. import manifest
 from ..audit.run_audit import RunAudit
 from ..event_lines import TORN
 from ..ingest_report import Report as Ingested
@@ -50,7 +48,7 @@ def report(tables: Tables, audits: Sequence[RunAudit], title: str, source: str) 
         title=title,
         source=source,
         runs=_runs(tables.events, ordered[:RUNS]),
-        not_read=(*_files(tables.report, Path(source)), *lines),
+        not_read=(*_files(tables.report), *lines),
         other_not_read=omitted,
         other_runs=tuple((verdict, others[verdict]) for verdict in _WORST_FIRST if others[verdict]),
     )
@@ -82,11 +80,8 @@ def _runs(events: DataFrame, audits: Sequence[RunAudit]) -> tuple[RunReport, ...
     )
 
 
-def _files(report: Ingested | None, source: Path) -> Iterator[NotRead]:
-    """Returns the files that the ingest has not understood. Tables of an earlier ingest tell only the damaged ones."""
-    if report is None:
-        entries = manifest.load(source).sources
-        report = Ingested(damaged=[file for file, entry in sorted(entries.items()) if entry.damaged])
+def _files(report: Ingested) -> Iterator[NotRead]:
+    """Returns the files that the ingest has not understood."""
     for trouble, names in (
         ("the name is not that of an event log", report.strangers),
         ("the content is not what an earlier run has read", report.changed),

@@ -51,12 +51,14 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> int:
     from .page import page
 
     with tempfile.TemporaryDirectory(prefix="strogoff-report-") as scratch:
-        made = retry(lambda: _report(spark, arguments, Path(scratch)))
+        made, gaps = retry(lambda: _report(spark, arguments, Path(scratch)))
     _write(arguments.out, page(made))
     if arguments.json:
         _write(arguments.json, made.as_json())
     for each in [run for run in made.runs if not run.is_empty] or made.runs:
         print(output.printable(f"run {each.audit.run_id}: {each.audit.verdict}. {reason(each)}"))
+    if gaps:
+        print("".join(f"{each}\n" for each in gaps) + audit_command.NOT_CERTAIN)
     print(f"written to {arguments.out}")
     return status(made)
 
@@ -68,16 +70,18 @@ def status(report: Report) -> int:
     return audit_command.status(verdicts, gaps)
 
 
-def _report(spark: SparkSession, arguments: argparse.Namespace, scratch: Path) -> Report:
+def _report(spark: SparkSession, arguments: argparse.Namespace, scratch: Path) -> tuple[Report, list[str]]:
+    """The report, and what of the log was not understood."""
+    from .. import sources
     from ..audit.auditing import audit
-    from ..sources import open_tables
     from .collect import report
 
     try:
-        tables = open_tables(spark, Path(arguments.source), scratch)
-        return report(tables, audit(spark, tables.events), arguments.title, arguments.source)
+        tables = sources.open_tables(spark, Path(arguments.source), scratch)
+        made = report(tables, audit(spark, tables.events), arguments.title, arguments.source)
     except Unusable as trouble:
         raise Trouble(str(trouble)) from None
+    return made, sources.gaps(tables)
 
 
 def _write(file: str, text: str) -> None:

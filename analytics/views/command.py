@@ -109,27 +109,30 @@ def _limit(text: str) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
+    since, until = arguments.since, arguments.until
+    if since is not None and until is not None and since > until:
+        raise Trouble("--since is later than --until: no event is between them")
     check_source(arguments.source, "view")
 
 
 def _run(spark: SparkSession, arguments: argparse.Namespace) -> int:
     with TemporaryDirectory(prefix="strogoff-view-") as scratch:
         try:
-            text, understood = retry(lambda: _made(spark, Path(scratch), arguments))
+            text, gaps = retry(lambda: _made(spark, Path(scratch), arguments))
         except Unusable as trouble:
             raise Trouble(str(trouble)) from None
     print(text, end="")
-    if understood:
+    if not gaps:
         return 0
-    print("a part of the log was not understood and is not counted: run ingest to see which", file=sys.stderr)
+    print("".join(f"{each}\n" for each in gaps) + "so a part of the log is not counted", file=sys.stderr)
     return INCOMPLETE
 
 
-def _made(spark: SparkSession, scratch: Path, arguments: argparse.Namespace) -> tuple[str, bool]:
-    """The text of the view, and whether all of the log was understood."""
-    from ..sources import open_tables
+def _made(spark: SparkSession, scratch: Path, arguments: argparse.Namespace) -> tuple[str, list[str]]:
+    """The text of the view, and what of the log was not understood."""
+    from .. import sources
 
-    tables = open_tables(spark, Path(arguments.source), scratch)
+    tables = sources.open_tables(spark, Path(arguments.source), scratch)
     events = between(tables.events, arguments.since, arguments.until)
     text = shown(events, arguments.view, arguments.limit, arguments.format)
-    return text, tables.report is None or tables.report.understood
+    return text, sources.gaps(tables)

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from strogoff.analytics.event_lines import TORN
-from strogoff.analytics.ingest_report import Report, up_to_date
+from strogoff.analytics.ingest_report import Report, earlier, up_to_date
 from strogoff.analytics.log_sources import find
-from strogoff.analytics.manifest import EVENTS, SCRATCH, Entry, Manifest, Unusable, commit, locked
+from strogoff.analytics.manifest import EVENTS, SCRATCH, Entry, Manifest, Unusable, commit, load, locked
 from strogoff.analytics.schema import SESSION
 
 from .logs import LoggedNode
@@ -54,6 +55,22 @@ def test_what_is_not_understood_is_said_again(tmp_path: Path) -> None:
     assert found is not None and not found.understood
     assert found.strangers == ["stranger"] and len(found.damaged) == found.unchanged > 1
     assert Report(rejects={TORN: 2}).understood  # type: ignore[arg-type]
+
+
+def test_files_that_were_not_read_are_known_to_readers_of_the_tables(tmp_path: Path) -> None:
+    """Of the last run alone: a file that is gone meanwhile is missing no more."""
+    log, out = logged(tmp_path / "log"), tmp_path / "out"
+    ingested(log, out, damaged=True)
+    assert not earlier(out, load(out)).strangers
+    (log / "stranger").touch()
+    said = up_to_date(log, out)
+    assert said is not None
+    found = earlier(out, load(out))
+    assert (found.strangers, found.damaged) == (said.strangers, said.damaged) and not found.understood
+    (log / "stranger").unlink()
+    assert up_to_date(log, out) is not None and earlier(out, load(out)).strangers == []
+    commit(out, replace(load(out), changed=["a"]))
+    assert earlier(out, load(out)).changed == ["a"]
 
 
 def test_leftovers_of_a_kill_are_deleted(tmp_path: Path) -> None:

@@ -100,3 +100,10 @@ def test_there_is_one_writer_and_a_kill_ends_it(tmp_path: Path) -> None:
         other.kill()
     with locked(tmp_path / "out"):
         assert (tmp_path / "out").is_dir()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "out"
+    with pytest.raises(Unusable, match=f"{out} cannot be written: Not a directory; give another"), locked(out):
+        raise AssertionError("it was locked")

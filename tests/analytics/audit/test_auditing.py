@@ -45,7 +45,7 @@ def audited(spark: SparkSession, log: Path, out: Path, first: int = 1000) -> lis
     from strogoff.analytics.sources import open_tables
 
     tables = open_tables(spark, log, out)
-    assert tables.report is not None and tables.report.understood
+    assert tables.report.understood
     return audit(spark, tables.events, first)
 
 

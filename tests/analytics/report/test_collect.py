@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -113,16 +112,6 @@ def test_files_that_an_ingest_has_not_understood_are_named(
         ("e", 1),
     ]
     assert not found.is_whole
-
-
-def test_tables_that_were_there_tell_which_files_are_damaged(spark: SparkSession, tmp_path: Path) -> None:
-    from strogoff.analytics.manifest import Entry, Manifest, commit
-    from strogoff.analytics.report.collect import report
-
-    sources = {"good": Entry(".gz", 1, 1, 1, 1, ""), "bad": Entry(".gz", 1, 1, 1, 1, "", damaged=True)}
-    commit(tmp_path, Manifest(sources=sources))
-    found = report(tables_of(spark, [])._replace(report=None), [], "T", str(tmp_path))
-    assert [(each.reason, each.place) for each in found.not_read] == [("the compressed file is damaged", "bad")]
 
 
 def test_incidents_faults_and_settings_are_cut(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

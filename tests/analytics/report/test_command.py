@@ -114,6 +114,8 @@ def test_a_log_becomes_a_page(spark: SparkSession, tmp_path: Path, capsys: pytes
     broken.write_bytes(broken.read_bytes() + b"no json\n")
     (tmp_path / "log" / "b" / "stranger.txt").write_text("x")
     assert main(["analytics", "report", str(tmp_path / "log" / "b"), "--out", str(page)]) == 4
+    said = capsys.readouterr().out
+    assert "not_json" in said and "stranger.txt\nso the verdicts are not known for certain\nwritten to" in said
     parsed = Parsed(page.read_text(encoding="utf-8"))
     assert "A part of the log was not understood" in parsed.texts["header"][0]
     assert "no json" in parsed.texts["code"] and "stranger.txt" in parsed.texts["code"]

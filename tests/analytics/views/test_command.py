@@ -87,15 +87,22 @@ def test_only_a_part_of_the_time(tables: Path, capsys: pytest.CaptureFixture[str
 
 
 @spark_tests
-def test_a_log_is_ingested_first(spark: SparkSession, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What of it is not understood is said aloud. Nothing stays behind."""
+def test_a_log_is_ingested_first(
+    spark: SparkSession, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What of it is not understood is said aloud, also of tables that are there already. Nothing stays behind."""
     stranger = log / "date=2026-03-01" / "stranger.txt"
     assert main(["analytics", "view", "sessions", str(log)]) == 0
     assert capsys.readouterr().out.split()[:3] == ["node", "mountpoint", "client"]
     stranger.write_text("x")
     assert main(["analytics", "view", "sessions", str(log)]) == 4
     said = capsys.readouterr()
-    assert "a part of the log was not understood" in said.err and said.out
+    told = f"not read, the name is not that of an event log: {stranger.relative_to(log)}\n"
+    assert said.err.endswith(f"{told}so a part of the log is not counted\n") and said.out
+    out = str(tmp_path / "out")
+    assert main(["analytics", "ingest", str(log), "--out", out]) == 4
+    assert main(["analytics", "view", "sessions", out]) == 4
+    assert told in capsys.readouterr().err
     stranger.unlink()
 
 
@@ -113,6 +120,8 @@ def test_wrong_arguments_are_reported(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "is no number from 1 to 100000" in said(2, "drops", str(tmp_path), "--limit", "0")
     assert "is no number from 1 to 100000" in said(2, "drops", str(tmp_path), "--limit", "100001")
     assert "is no time" in said(2, "drops", str(tmp_path), "--since", "noon")
+    times = ("--since", "2026-03-01T12:00", "--until", "2026-03-01T12:00+01:00")
+    assert "--since is later than --until" in said(1, "drops", str(tmp_path), *times)
 
 
 def test_the_help_names_all_views(capsys: pytest.CaptureFixture[str]) -> None:
