@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ from . import output, pack
 from .audit import command as audit_command
 from .follow import command as follow_command
 from .generate import command as generate_command
+from .interrupts import Interrupted, interruptible
 from .java import JavaMissing
 from .manifest import Unusable
 from .report import command as report_command
@@ -31,9 +34,14 @@ INCOMPLETE = 4
 
 _EXAMPLE = 60
 
+_MEMORY = re.compile(r"(\d{1,12})([kmgt])", re.IGNORECASE | re.ASCII)
+_BITS = {"k": 10, "m": 20, "g": 30, "t": 40}
+_LEAST_MEMORY = 512 << 20
+"""Spark refuses a heap of less than 450 MiB."""
+
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run a job. Returns its exit status, or 1 with the reason on standard error."""
+    """Run a job. Returns its exit status, or 1 with the reason on standard error; 128 and its number after a signal."""
     try:
         check: Callable[[argparse.Namespace], None] = arguments.check
         check(arguments)
@@ -42,6 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     except (_Trouble, JavaMissing, OSError) as trouble:
         print(f"strogoff analytics: {trouble}", file=sys.stderr)
         return 1
+    except Interrupted as signalled:
+        print("strogoff analytics: interrupted", file=sys.stderr)
+        return 128 + signalled.number
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -84,8 +95,19 @@ def add_ingest(jobs: Any) -> None:
 
 
 def _add_spark(job: argparse.ArgumentParser) -> None:
-    job.add_argument("--master", default="local[*]", help="the Spark cluster to run on; default: this machine")
-    job.add_argument("--memory", default="1g", help="memory of Spark's driver; default: 1g")
+    job.add_argument(
+        "--master", metavar="URL", default="local[*]", help="the Spark cluster to run on; default: this machine"
+    )
+    job.add_argument(
+        "--memory", metavar="SIZE", type=_memory, default="1g", help="memory of Spark's driver; default: 1g"
+    )
+
+
+def _memory(text: str) -> str:
+    found = _MEMORY.fullmatch(text)
+    if found is None or int(found[1]) << _BITS[found[2].lower()] < _LEAST_MEMORY:
+        raise argparse.ArgumentTypeError(f"{text!r:.60} is no memory for Spark; write it as 512m or 2g, at least 512m")
+    return text
 
 
 def _check_summary(arguments: argparse.Namespace) -> None:
@@ -118,13 +140,20 @@ def _run(arguments: argparse.Namespace) -> int:
     except ImportError as error:
         raise _not_installed(error) from None
     ours = SparkSession.getActiveSession() is None
-    spark = open_session(arguments.master, arguments.memory)
-    try:
-        job: Callable[[SparkSession, argparse.Namespace], int] = arguments.job
-        return job(spark, arguments)
-    finally:
-        if ours:
-            spark.stop()
+    # Spark may write to the scratch directory until it has stopped
+    with tempfile.TemporaryDirectory(prefix="strogoff-job-", ignore_cleanup_errors=True) as arguments.scratch:
+        with interruptible():
+            spark = open_session(arguments.master, arguments.memory)
+        try:
+            job: Callable[[SparkSession, argparse.Namespace], int] = arguments.job
+            with interruptible():  # again, because Spark has replaced the handler for Ctrl-C
+                return job(spark, arguments)
+        except Interrupted:
+            spark.sparkContext.setLogLevel("OFF")  # Spark reports each task that its stop ends
+            raise
+        finally:
+            if ours:
+                spark.stop()
 
 
 def _not_installed(error: ImportError) -> _Trouble:

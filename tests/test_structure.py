@@ -89,7 +89,7 @@ SHELLS = {
             runtime/node_handle runtime/node_links runtime/running_cluster
         """,
         "sim": "commands engine/tasks step_commands",
-        "analytics": "follow/command java log_sources manifest spark stream/mqtt_sender",
+        "analytics": "follow/command interrupts java log_sources manifest spark stream/mqtt_sender",
         "configs": "checks",
         "judge": "",
     }.items()

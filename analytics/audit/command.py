@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -58,13 +56,11 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> int:
     """Judge, write and print. Returns the exit status. Raises `Trouble`."""
     from ..manifest import Unusable
 
-    source = Path(arguments.source)
-    with ExitStack() as stack:
-        out = arguments.out or stack.enter_context(tempfile.TemporaryDirectory(prefix="strogoff-audit-"))
-        try:
-            return retry(lambda: _run(spark, source, Path(out), arguments))
-        except Unusable as trouble:
-            raise Trouble(str(trouble)) from None
+    source, out = Path(arguments.source), Path(arguments.out or arguments.scratch)
+    try:
+        return retry(lambda: _run(spark, source, out, arguments))
+    except Unusable as trouble:
+        raise Trouble(str(trouble)) from None
 
 
 def _run(spark: SparkSession, source: Path, out: Path, arguments: argparse.Namespace) -> int:

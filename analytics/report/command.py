@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,8 +49,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> int:
     from .answers import reason
     from .page import page
 
-    with tempfile.TemporaryDirectory(prefix="strogoff-report-") as scratch:
-        made, gaps = retry(lambda: _report(spark, arguments, Path(scratch)))
+    made, gaps = retry(lambda: _report(spark, arguments))
     _write(arguments.out, page(made))
     if arguments.json:
         _write(arguments.json, made.as_json())
@@ -70,14 +68,14 @@ def status(report: Report) -> int:
     return audit_command.status(verdicts, gaps)
 
 
-def _report(spark: SparkSession, arguments: argparse.Namespace, scratch: Path) -> tuple[Report, list[str]]:
+def _report(spark: SparkSession, arguments: argparse.Namespace) -> tuple[Report, list[str]]:
     """The report, and what of the log was not understood."""
     from .. import sources
     from ..audit.auditing import audit
     from .collect import report
 
     try:
-        tables = sources.open_tables(spark, Path(arguments.source), scratch)
+        tables = sources.open_tables(spark, Path(arguments.source), Path(arguments.scratch))
         made = report(tables, audit(spark, tables.events), arguments.title, arguments.source)
     except Unusable as trouble:
         raise Trouble(str(trouble)) from None

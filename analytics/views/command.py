@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import output, schema
@@ -116,11 +115,10 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _run(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    with TemporaryDirectory(prefix="strogoff-view-") as scratch:
-        try:
-            text, gaps = retry(lambda: _made(spark, Path(scratch), arguments))
-        except Unusable as trouble:
-            raise Trouble(str(trouble)) from None
+    try:
+        text, gaps = retry(lambda: _made(spark, Path(arguments.scratch), arguments))
+    except Unusable as trouble:
+        raise Trouble(str(trouble)) from None
     print(text, end="")
     if not gaps:
         return 0

@@ -171,3 +171,10 @@ def _short() -> LoggedNode:
     node = LoggedNode("n1", random.Random(3))
     node.live(1, SESSION, crash=False)
     return node
+
+
+@pytest.mark.parametrize("memory", ["lots", "1", "1g2", "100m", "\u0661g"])
+def test_memory_that_spark_does_not_start_with(memory: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analytics", "summary", str(tmp_path), "--memory", memory]) == 2
+    assert f"{memory!r} is no memory for Spark; write it as 512m or 2g" in capsys.readouterr().err
+    assert main(["analytics", "summary", str(tmp_path), "--memory", "524288K"]) == 1

@@ -1,0 +1,46 @@
+"""Ctrl-C and SIGTERM while Spark works: the job unwinds, so it stops Spark and deletes its temporary files."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final, NoReturn
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The signal `number` came. py4j gives up its connection at a KeyboardInterrupt alone: the next command gets a
+    new one."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise `Interrupted` in the main thread at the first of `SIGNALS`; nothing disturbs the end of the job then. The
+    handler of Spark for Ctrl-C asks Java for something while an answer of it is half read, which fails loudly."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {each: signal.signal(each, _interrupt) for each in SIGNALS}
+    disabled = logging.root.manager.disable
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _interrupt(number: int, _: FrameType | None) -> NoReturn:
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    logging.disable(logging.CRITICAL)  # py4j logs the KeyboardInterrupt with its traceback
+    raise Interrupted(number)
