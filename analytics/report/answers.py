@@ -144,7 +144,8 @@ def title(anomaly: str) -> str:
 
 
 def _level(run: RunReport) -> str:
-    return f" (eventlog.level = {names(run.levels)})" if run.levels else ""
+    """Returns the levels, for a log without messages. Level `message` is no reason for that: nobody published."""
+    return f" (eventlog.level = {names(run.levels)})" if {*run.levels} - {"message"} else ""
 
 
 def _sentences(*parts: str) -> str:

@@ -139,7 +139,7 @@ def _happened(run: RunReport) -> Html:
     audit = run.audit
     known = time_within(audit.known_up_to_ms, audit.first_ms, audit.last_ms)
     lines: list[list[Cell]] = [
-        ["published", audit.published, "PUBLISH packets that a node accepted"],
+        ["published", audit.published, "PUBLISH packets that a node accepted, of QoS 0, too"],
         ["acknowledged", audit.acked, "the publisher has PUBACK or PUBREC: these must not get lost"],
         ["delivered", audit.delivered, "sent to a session, each message and session once"],
         ["waiting", audit.waiting, "acknowledged, and still in a session's queue"],

@@ -91,6 +91,8 @@ def test_a_log_without_messages_cannot_say_that_none_was_lost() -> None:
     assert said(run) == ["unknown", "unknown", "unknown", "no", "no"]
     assert reason(run) == "Nothing in the log breaks a promise, but the log has no messages (eventlog.level = session)."
     assert "no messages (eventlog.level = session)" in answers(run)[0].because
+    nobody = replace(run, levels=("message",))
+    assert reason(nobody) == "Nothing in the log breaks a promise, but the log has no messages."
 
 
 def test_refusals_and_drops_are_named() -> None:
