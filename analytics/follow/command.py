@@ -107,14 +107,23 @@ def _follow(arguments: argparse.Namespace) -> int:
         _watch(tail, life, printer)
     elif not printer.rows:
         skipped = f"; {tail.skipped} files of other hours were not read" if tail.skipped else ""
+        skipped += "".join(f"; {each}" for each in not_read(tail))
         if arguments.mid is not None:
             raise Trouble(f"{arguments.logdir} has no row of message {arguments.mid}{skipped}. Is it of level message?")
         raise Trouble(
             f"{arguments.logdir} has no row of client {arguments.client}{skipped}. The node that served the client has "
             "its rows: give a folder with the event logs of all nodes"
         )
-    printer.end(life.became(), tail.damaged)
+    printer.end(life.became(), tail)
     return 0
+
+
+def not_read(tail: LogTail) -> list[str]:
+    """The files that were not read, or not to their end."""
+    texts = [f"the compressed file breaks off, its rest is missing here: {printable(file)}" for file in tail.damaged]
+    return texts + [
+        f"written by a newer version of Strogoff, and not read here: {printable(file)}" for file in tail.newer
+    ]
 
 
 def _watch(tail: LogTail, life: Life, printer: Printer) -> None:
@@ -154,18 +163,19 @@ class Printer:
         about = f"  [{printable(tag)}]" if tag else ""
         self._say(f"{at}  {printable(row['node'])}  {'    ' * life.depth(row)}{words(row)}{about}")
 
-    def end(self, became: list[str], damaged: list[str]) -> None:
+    def end(self, became: list[str], tail: LogTail) -> None:
         """What became of it, and what is not said."""
         more = self.rows - self.printed
         if self._json:
-            self._say(_json({"rows": self.rows, "omitted": more, "became": became, "damaged": damaged}))
+            files = {"damaged": tail.damaged, "newer": tail.newer}
+            self._say(_json({"rows": self.rows, "omitted": more, "became": became, **files}))
             return
         if more:
             self._say(f"{more} more rows; --limit prints more of them, --since and --until others")
         for line in became:
             self._say(f"=> {line}")
-        for file in damaged:
-            self._say(f"the compressed file breaks off, its rest is missing here: {printable(file)}")
+        for line in not_read(tail):
+            self._say(line)
 
 
 def _json(value: object) -> str:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 from typing import Final
 
-from ..event_lines import Header, Reject, Row, decode, read_header
+from ..event_lines import NEWER_VERSION, Header, Reject, Row, decode, read_header
 from ..log_content import DAMAGED, open_content
 from ..log_sources import Source, find
 from ..schema import LOGICAL_BITS
@@ -49,6 +49,8 @@ class LogTail:
     """Files that have other hours: their names say so."""
     damaged: list[str] = field(default_factory=list)
     """Compressed files that break off."""
+    newer: list[str] = field(default_factory=list)
+    """Files of a newer version of Strogoff, whose rows this one does not know."""
     rejects: int = 0
     """Lines that are no rows."""
     _places: dict[str, _Place] = field(default_factory=dict)
@@ -94,6 +96,8 @@ class LogTail:
         for line in self._lines(source, place):
             header = read_header(line)
             if header is not None:
+                if header == Reject(NEWER_VERSION):
+                    self.newer.append(source.file)
                 place.header = header if isinstance(header, Header) else None
                 continue
             stamp = _stamp(line, place.header)

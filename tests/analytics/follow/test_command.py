@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from strogoff.analytics.event_lines import MARK
 from strogoff.analytics.follow import command as follow_command
+from strogoff.analytics.schema import VERSION
 from strogoff.cli import main
 from strogoff.judge.planted.generate import PlantedLog
 from strogoff.testing.log_audit.log_files import write_log
@@ -112,6 +114,19 @@ def test_errors_say_what_to_do(log: Path, tmp_path: Path, capsys: pytest.Capture
     assert "missing: no such directory" in trouble(capsys, str(tmp_path / "missing"), "--client", "c")
     assert "no event log in it" in trouble(capsys, str(tmp_path), "--client", "c")
     assert "give a directory, not a URL" in trouble(capsys, "hdfs://log", "--client", "c")
+
+
+def test_files_of_a_newer_version_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As while a cluster is upgraded, and this machine is not yet: the rows that are looked for may be in them."""
+    log = write_log(map(dict, PlantedLog(3, 200).rows()), tmp_path)
+    first, *_ = sorted(log.rglob("*.jsonl"))
+    newer = f"written by a newer version of Strogoff, and not read here: {first.relative_to(log)}"
+    header, rest = first.read_text().split("\n", 1)
+    first.write_text(f"{json.dumps(json.loads(header) | {MARK: VERSION + 1}, separators=(',', ':'))}\n{rest}")
+    assert newer in said(capsys, str(log), "--client", "tx1")
+    assert f"; {newer}. The node" in trouble(capsys, str(log), "--client", "nobody")
+    end = json.loads(said(capsys, str(log), "--client", "tx1", "--format", "json")[-1])
+    assert end["newer"] == [str(first.relative_to(log))]
 
 
 def test_a_wrong_command_line_is_status_2(log: Path) -> None:
