@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pyspark import StorageLevel
@@ -38,6 +38,9 @@ from .worlds import Boot
 
 FIRST: Final = 100
 """So many findings of a kind are in the result."""
+
+DROPS: Final = ("q.drop", "q.expire", "fwd.drop")
+"""Types of rows with which somebody does not get a message, for a reason that they name."""
 
 _KIND: Final = ["run_id", "anomaly", "kind", "severity"]
 _REFUSALS: Final = ("policy.deny",)
@@ -108,7 +111,8 @@ class _Audit:
         ]
         findings = self._keep(_findings(found))
         runs = _results(of_run, boots, _counts([judged, of_queues]), _kinds(findings), _first(findings, first))
-        return Audit(runs, findings)
+        dropped = _dropped(self.events)
+        return Audit([replace(each, dropped=dropped.get(each.run_id, 0)) for each in runs], findings)
 
     def _keep(self, table: DataFrame, where: StorageLevel = _TABLE) -> DataFrame:
         self._kept.append(table.persist(where))
@@ -230,6 +234,11 @@ def _findings(tables: Iterable[DataFrame]) -> DataFrame:
         found = rows if found is None else found.unionByName(rows)
     assert found is not None
     return found
+
+
+def _dropped(events: DataFrame) -> dict[str, int]:
+    """The number of drops by run."""
+    return dict(events.where(F.col("type").isin(*DROPS)).groupBy("run_id").agg(F.count("*")).collect())
 
 
 def _places(judged: DataFrame, name: str) -> dict[str, dict[Any, int]]:

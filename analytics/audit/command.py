@@ -122,6 +122,10 @@ def _lines(run: RunAudit) -> Iterator[str]:
     yield f"  {run.events} events of {nodes}, from {output.time_text(run.first_ms)} to {output.time_text(run.last_ms)}"
     yield f"  published {run.published}, acknowledged {run.acked}, delivered {run.delivered}"
     yield f"  waiting {run.waiting}, open {run.open}; judged as lost up to {output.time_text(run.known_up_to_ms)}"
+    if run.dropped:
+        yield f"  dropped {run.dropped} for reasons in the log: `strogoff analytics view drops` counts them"
+    if not run.published:
+        yield "  no message in the log: `eventlog.level = message` writes them"
     if run.kinds:
         yield ""
         yield output.as_text(["anomaly", "kind", "severity", "number", "unsure"], [*map(asdict, run.kinds)]).rstrip()

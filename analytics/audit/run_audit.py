@@ -40,6 +40,9 @@ class RunAudit:
     open: int = 0
     kinds: tuple[Kind, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
+    dropped: int = 0
+    """How often the log gives a reason for which a client or a node did not get a message: a full queue, for example.
+    No promise is broken then, and yet somebody lacks the message."""
 
     @property
     def omitted(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,10 @@ def test_text_for_people() -> None:
     lost = Finding("A1", "queue", "fatal", Subject("n1", client="c"), 1500 << 16, "queue: for \x1bc", rows, sure=False)
     kinds = (Kind("A1", "queue", "fatal", 3, 1),)
     run = RunAudit("r", ("n1",), 20, 1000, 2000, 1900, "invalid", 9, 8, 7, 6, 5, kinds, (lost,))
+    assert text([replace(run, published=0, dropped=4)], []).splitlines()[4:6] == [
+        "  dropped 4 for reasons in the log: `strogoff analytics view drops` counts them",
+        "  no message in the log: `eventlog.level = message` writes them",
+    ]
     assert text([run], ["a damaged file"]).splitlines() == [
         "run r: invalid",
         "  20 events of 1 node, from 1970-01-01T00:00:01.000Z to 1970-01-01T00:00:02.000Z",
@@ -90,12 +95,13 @@ def test_wrong_arguments(
 def test_from_a_log_to_the_rows_that_prove_a_finding(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    planted = PlantedLog(5, 60, ["overtaken", "reordered"])
+    planted = PlantedLog(5, 60, ["overtaken", "reordered", "dropped-with-a-reason"])
     rows = [dict(row) for row in planted.rows()]
     log, out = write_log(rows, tmp_path / "log", 100_000), tmp_path / "out"
     assert main(["analytics", "audit", str(log), "--out", str(out), "--format", "json", "--limit", "0"]) == INVALID
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert (run["findings"], run["omitted"], run["verdict"]) == ([], len(planted.expected), "invalid")
+    assert run["dropped"] == sum(row["type"] in ("q.drop", "q.expire", "fwd.drop") for row in rows) > 0
 
     table = spark.read.parquet(str(out / "findings"))
     assert {row["id"] for row in table.collect()} == {each.id for each in planted.expected}
@@ -130,6 +136,10 @@ def test_a_part_of_the_log_that_is_not_understood_makes_all_unknown(
     assert main(["analytics", "audit", str(log), "--out", str(out)]) == UNKNOWN
     said = capsys.readouterr().out
     assert "1 lines are no events: not_json" in said and "not known for certain" in said
+    (log / "stranger").touch()
+    assert main(["analytics", "ingest", str(log), "--out", str(out)]) == UNKNOWN
+    assert main(["analytics", "audit", str(out)]) == UNKNOWN
+    assert "not that of an event log: stranger\nso the verdicts are not known" in capsys.readouterr().out
     assert main(["analytics", "audit", str(out), "--explain", "0000"]) == 1
     assert "no finding has the id 0000" in capsys.readouterr().err
     assert main(["analytics", "audit", str(out), "--run", "other"]) == 1
