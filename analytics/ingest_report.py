@@ -45,6 +45,7 @@ class Report:
         kept = replace(manifest, strangers=self.strangers, changed=self.changed)
         if kept != manifest:
             commit(out, kept)
+            sweep(out, kept)
         self._take(out, manifest)
 
     def _take(self, out: Path, manifest: Manifest) -> None:

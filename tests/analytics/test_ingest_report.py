@@ -67,6 +67,7 @@ def test_files_that_were_not_read_are_known_to_readers_of_the_tables(tmp_path: P
     assert said is not None
     found = earlier(out, load(out))
     assert (found.strangers, found.damaged) == (said.strangers, said.damaged) and not found.understood
+    assert not (out / SCRATCH).exists()
     (log / "stranger").unlink()
     assert up_to_date(log, out) is not None and earlier(out, load(out)).strangers == []
     commit(out, replace(load(out), changed=["a"]))

@@ -16,6 +16,7 @@ from strogoff.analytics.interrupts import SIGNALS, Interrupted, interruptible
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_unwinds_the_job_and_says_so(number: int, capsys: pytest.CaptureFixture[str]) -> None:
     handlers = [signal.getsignal(each) for each in SIGNALS]
+    ended = []
 
     def job(_: argparse.Namespace) -> int:
         with interruptible():
@@ -25,11 +26,12 @@ def test_a_signal_unwinds_the_job_and_says_so(number: int, capsys: pytest.Captur
                 # neither a second signal nor py4j, which logs a KeyboardInterrupt, disturbs the end
                 signal.raise_signal(number)
                 logging.error("KeyboardInterrupt while sending command.")
+                ended.append(number)
         return 0
 
     status = run(argparse.Namespace(check=lambda _: None, alone=job))
     assert (status, capsys.readouterr().err) == (128 + number, "strogoff analytics: interrupted\n")
-    assert [signal.getsignal(each) for each in SIGNALS] == handlers
+    assert ended == [number] and [signal.getsignal(each) for each in SIGNALS] == handlers
     assert logging.getLogger().isEnabledFor(logging.ERROR)
 
 
