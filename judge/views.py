@@ -37,6 +37,14 @@ class Views:
         """Returns the nodes that have ever been in the view of `origin`."""
         return self._spans.get(origin, {}).keys()
 
+    def entered(self) -> dict[str, int]:
+        """Returns when each node that has ever been in a view entered the first one."""
+        first: dict[str, int] = {}
+        for there in self._spans.values():
+            for node, spans in there.items():
+                first[node] = min(first.get(node, NEVER), spans[0][0])
+        return first
+
     def spans(self, origin: str, node: str) -> list[tuple[int, int]]:
         """Returns the spans of stamps in which `node` was in the view of `origin`, in order."""
         return self._spans.get(origin, {}).get(node, [])

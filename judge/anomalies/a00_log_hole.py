@@ -11,6 +11,9 @@ of one that the log has already. Nobody can tell their rows apart, so nothing is
 The same is unknown if two boots replaced names with different keys (`keys`), or one of them did not: a client has two
 names then.
 
+So it is if a node was in the view of another one, and the log has no row of it (`absent`): the rows that it wrote are
+not among those that are judged.
+
 The order of rows of different nodes is unknown if the clock of a node jumps ahead by more than a day, to a time that no
 other node has (`clock`): nodes ignore such stamps (docs/eventlog.md#time).
 
@@ -75,7 +78,12 @@ def judge(stretches: Iterable[Stretch], world: World) -> Iterator[Finding]:
 
 
 def judge_run(world: World) -> Iterator[Finding]:
-    """Report how many messages each boot left out, and boots with another key for names than the first one."""
+    """Report how many messages each boot left out, boots with another key for names than the first one, and members
+    without any row."""
+    for node, stamp in sorted(world.views.entered().items()):
+        if node not in world.lives.first_boot:
+            text = f"{node} was a member, and the log has no row of it: judge the event logs of all nodes together"
+            yield Finding(ID, "absent", "fatal", Subject(node, detail="no row"), stamp, text)
     for key, row in world.writing.keys:
         first, before = world.writing.keys[0]
         if key != first:

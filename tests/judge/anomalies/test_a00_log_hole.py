@@ -62,6 +62,27 @@ def test_deleted_days_are_no_hole() -> None:
     assert ("A0", "gap") in kinds(log)
 
 
+def test_without_the_log_of_a_member_nothing_is_known() -> None:
+    """Its rows may say why a message reached nobody else."""
+    first, second = two_nodes()
+    for log in (first, second):
+        for node in (first, second):
+            log.say("mem.up", target=node.node, view=1)
+    assert "A0" not in [each.anomaly for each in judge([*first.rows, *second.rows]).findings]
+    report = judge(first.rows)
+    (found,) = [each for each in report.findings if each.anomaly == "A0"]
+    assert (found.kind, found.subject.node, report.verdict) == ("absent", second.node, "unknown")
+    assert found.at == first.rows[-1]["hlc"]
+
+
+def test_a_view_may_name_a_member_before_all_others_do() -> None:
+    first, second = two_nodes()
+    first.say("mem.view", view=1, nodes=[first.node, "third"], joining=[], missing=[])
+    second.say("mem.up", target="third", view=2)
+    (found,) = [each for each in judge([*first.rows, *second.rows]).findings if each.anomaly == "A0"]
+    assert (found.subject.node, found.at) == ("third", first.rows[-1]["hlc"])
+
+
 def test_rows_of_another_run_are_no_hole() -> None:
     """A node that joins goes on with the next number; what it wrote before is of its own run."""
     log = log_with_rows()

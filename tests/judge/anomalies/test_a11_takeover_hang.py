@@ -19,7 +19,7 @@ def test_a_takeover_has_five_seconds(ms: int, wrong: bool, ends: bool) -> None:
     if ends:
         log.say("sess.takeover.end", client="rx")
     else:
-        log.say("mem.up", target="other")
+        log.say("lease.get", view=1)
     found = findings(log)
     assert [each.kind for each in found] == ["hang"] * wrong
     assert not ends or all(each.value > 5000 for each in found)
