@@ -258,13 +258,7 @@ class Wills:
         return not policy.loading and self._env.cluster.has_lease() and policy.view_state is not ViewState.MINORITY
 
     def _when_accepting(self, key: bytes, pending: PendingWill, fresh: bool = False) -> None:
-        """Go on with a will once this node has a lease, in a step of the timers: thousands may wait for that."""
-        again = partial(self._try, key, pending, fresh)
-
-        def in_a_step() -> None:
-            self._env.timers.at(self._env.now, again)
-
-        self._policy.when_accepting(in_a_step)
+        self._policy.when_accepting(lambda: self._try(key, pending, fresh))
 
     def _try(self, key: bytes, pending: PendingWill, fresh: bool = False) -> None:
         """Go on with a will if this node may. `fresh`: this process has given it its mid, so nobody has got it."""

@@ -13,14 +13,13 @@ from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.routing.remote_table import RemoteMatch
 from strogoff.broker.routing.waking import PER_TURN
 from strogoff.broker.sessions.wills import DOUBT_MS, PendingWill
-from strogoff.broker.timers import STEP
 from strogoff.cluster.identity import slot_of, slot_origin
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.storage import keys
 from tests.harness.broker import BrokerHarness, PacketClient
 from tests.harness.forwarding import live
-from tests.harness.sleepers import messages_waiting, most_made, sleepers, slow_steps, turn
+from tests.harness.sleepers import messages_waiting, most_made, sleepers, slow_steps
 
 
 def test_a_will_waits_for_the_lease_over_a_restart_and_fires_once() -> None:
@@ -227,27 +226,6 @@ def test_a_will_that_waits_again_stays_on_disk_and_is_published_once() -> None:
     broker.node.policy.look_again()
     assert sorted([each.payload for each in reader.drain()]) == [b"1", b"2"]
     assert broker.keys(b"z") + broker.keys(b"Z") == []
-
-
-def test_wills_that_waited_for_the_lease_are_published_in_steps() -> None:
-    """H-19: thousands in one turn would stop the node for a second, just after it has got its lease."""
-    broker = BrokerHarness()
-    count = 3 * STEP + 1
-    reader = broker.persistent("reader")
-    reader.subscribe(("will", 1))
-    mortals = [broker.client(f"m{n}", will=packets.Will("will", b"%d" % n, 1)) for n in range(count)]
-    broker.node.policy.view_state = ViewState.MINORITY
-    for mortal in mortals:
-        mortal.break_off()
-    broker.settle()
-    wills = broker.node.wills
-    assert wills.waiting == count
-    broker.node.policy.view_state = ViewState.MAJORITY
-    most, before = 0, count
-    while turn(broker):
-        most, before = max(most, before - wills.waiting), wills.waiting
-    assert most == STEP and not wills.waiting
-    assert [each.payload for each in reader.drain()] == [b"%d" % n for n in range(count)]
 
 
 def test_a_start_publishes_no_will_of_a_slot_that_is_elsewhere() -> None:
