@@ -143,6 +143,7 @@ def test_a_broken_environment_is_made_again(
     assert os.access(environment / "bin" / "python", os.X_OK)
 
 
+@pytest.mark.slow
 def test_another_python_version_makes_a_new_environment(script: ModuleType, environment: Path) -> None:
     assert "made with Python" in script.unfit_venv(str(environment), (3, HERE.minor + 1))
 
@@ -154,6 +155,7 @@ def test_nothing_is_installed_twice(script: ModuleType, environment: Path) -> No
     assert commands.installed == [".", ".[test,analytics,dev]"]
 
 
+@pytest.mark.slow
 def test_an_installation_that_was_interrupted_is_done_again(script: ModuleType, environment: Path) -> None:
     def fails(command: list[str]) -> None:
         raise subprocess.CalledProcessError(1, command)

@@ -14,6 +14,7 @@ from strogoff.netsplit.policy import ViewState
 from strogoff.sim.engine import cluster_host
 from tests.harness.broker import PacketClient, publish
 from tests.harness.cluster import ClusterHarness, NodeHarness
+from tests.harness.thinning import thinned
 
 LASTS: dict[str, Any] = {"clean": False, "expiry_s": 10_000}
 DELAY_S = 0.05
@@ -138,7 +139,7 @@ def test_many_small_publishers_are_paused_by_their_total_memory(
         assert of(came, f"flood/{number}") == list(range(10)) and len(client.take()) == 10
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("qos", thinned([1, 2], 2))
 @pytest.mark.parametrize("fault", ["break", "kill", "power", "cut"])
 def test_waiting_messages_survive_a_broken_link_and_an_absent_node(
     cluster: ClusterHarness, fault: str, qos: int

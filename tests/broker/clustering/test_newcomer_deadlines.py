@@ -6,6 +6,7 @@ import pytest
 
 from tests.broker.clustering.test_leader_time import LEAPS, YEAR_MS, beside_a_newcomer
 from tests.harness.cluster import ClusterHarness
+from tests.harness.thinning import thinned
 
 
 def topics(cluster: ClusterHarness) -> list[list[str]]:
@@ -29,7 +30,7 @@ def newcomer_with_a_message(leap_ms: float) -> ClusterHarness:
 
 
 @LEAPS
-@pytest.mark.parametrize("fault", ["", "killed", "slow"])
+@pytest.mark.parametrize("fault", thinned(["slow", "killed", ""], 3))
 def test_retained_messages_of_a_newcomer_keep_their_remaining_time(leap_ms: float, fault: str) -> None:
     """Also if it is killed when it has just joined, or if a slow disk keeps it from its first lease for a while."""
     cluster = newcomer_with_a_message(leap_ms)

@@ -9,6 +9,7 @@ from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from tests.broker.clustering.copied_cluster import CopiedCluster, durable, placed_at
 from tests.harness.broker import PacketClient, publish
+from tests.harness.thinning import thinned
 
 READERS = ("r1", "r2", "r3")
 TURNS = (2, 4, 6, 8, 10, 12, 100)
@@ -80,7 +81,7 @@ def _got(cluster: CopiedCluster, client_id: str) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize(("turns", "repeats"), [*[(each, True) for each in TURNS], (100, False)])
+@pytest.mark.parametrize(("turns", "repeats"), thinned([(100, False), *[(each, True) for each in TURNS]], 3))
 def test_a_handshake_after_a_failover_goes_on_behind_a_move(turns: int, repeats: bool) -> None:
     """The copies have the handshake, so nobody waits for the client. It was answered before the failover, or not."""
     cluster = _placed(1, 2, 3)
@@ -108,7 +109,7 @@ def test_a_handshake_that_has_moved_survives_one_more_failover(finished: bool) -
     assert [_got(cluster, each) for each in READERS] == [[b"1", b"2"]] * 3
 
 
-@pytest.mark.parametrize("steps", range(8))
+@pytest.mark.parametrize("steps", thinned(range(8), 3))
 def test_the_client_repeats_its_message_while_the_slot_leaves(steps: int) -> None:
     cluster = _placed(1, 2, 3)
     primary = _failed_over(cluster)

@@ -16,6 +16,7 @@ from tests.broker.clustering.copied_cluster import CopiedCluster
 from tests.harness.broker import publish
 from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness
 from tests.harness.servers import ServersInMemory, run
+from tests.harness.thinning import thinned
 
 EXPIRY_S = 2
 
@@ -191,7 +192,7 @@ def test_a_session_that_is_due_during_a_failover_ends_5_s_later(fault: Callable[
 
 
 @FAULTS
-@pytest.mark.parametrize("idle_sessions", [10_000, 0])
+@pytest.mark.parametrize("idle_sessions", thinned([10_000, 0], 2))
 @pytest.mark.parametrize("back", [True, False])
 def test_a_will_that_is_due_during_a_failover_waits_for_its_client(
     fault: Callable[[NodeHarness], None], idle_sessions: int, back: bool

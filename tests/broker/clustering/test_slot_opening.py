@@ -18,6 +18,7 @@ from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subsc
 from tests.broker.clustering.slot_cluster import SlotCluster
 from tests.harness.broker import publish
 from tests.harness.cluster import ON
+from tests.harness.thinning import thinned
 
 
 @pytest.fixture
@@ -412,7 +413,7 @@ def test_a_slot_moves_although_its_sessions_cannot_be_counted(
     assert resumed(cluster, follower) == []
 
 
-@pytest.mark.parametrize("kind", [b"e", b"z", b"j", b"i"])
+@pytest.mark.parametrize("kind", thinned([b"e", b"j", b"z", b"i"], 2))
 def test_the_will_of_a_client_of_a_dead_node_is_published_when_the_disk_can_be_read(
     cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch, kind: bytes
 ) -> None:

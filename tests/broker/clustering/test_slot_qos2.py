@@ -12,6 +12,7 @@ from strogoff.netsplit.policy import ViewState
 from strogoff.storage import keys
 from tests.broker.clustering.copied_cluster import CopiedCluster, durable, placed_at
 from tests.harness.broker import PacketClient, publish
+from tests.harness.thinning import thinned
 
 
 def everything(cluster: CopiedCluster, number: int, client_id: str) -> list[bytes]:
@@ -48,7 +49,7 @@ def _finish(cluster: CopiedCluster, number: int) -> PacketClient:
     return again
 
 
-@pytest.mark.parametrize("steps", range(1, 7))
+@pytest.mark.parametrize("steps", thinned(range(1, 7), 3))
 def test_the_publishers_primary_is_killed_in_the_handshake(steps: int) -> None:
     """It is killed after some turns of the loop: before the copies leave, behind some of them, before PUBREC leaves."""
     cluster = _placed(1, 1, 2, 3)

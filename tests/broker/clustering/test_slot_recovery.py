@@ -14,6 +14,7 @@ from strogoff.cluster.slots.table import SlotRow
 from strogoff.mqtt.packets import Pubcomp, Publish, Pubrec, Pubrel
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import PacketClient, publish
+from tests.harness.thinning import thinned
 
 
 def both_away(cluster: CopiedCluster, lost_power: int = 0) -> tuple[int, int]:
@@ -315,7 +316,7 @@ def test_all_nodes_lose_power_at_once_and_nothing_is_lost_with_synced_disks() ->
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["as the first holder", "as the second holder"])
-@pytest.mark.parametrize("text", ["t", "$share/g/t"])
+@pytest.mark.parametrize("text", thinned(["t", "$share/g/t"], 2))
 def test_holders_that_are_out_of_the_view_take_no_message(text: str, first: bool) -> None:
     """The other holder may get the slot. And the former follower has no session that takes anything."""
     cluster = Apart(2 if first else 5, text)

@@ -145,7 +145,7 @@ def _hung(cluster: ClusterHarness) -> Callable[[], None]:
     return goes_on
 
 
-@pytest.mark.parametrize("fault", [_cut_off, _hung])
+@pytest.mark.parametrize("fault", thinned([_cut_off, _hung], 2))
 @pytest.mark.parametrize("back", ["continues", "starts clean", "no"])
 @pytest.mark.parametrize("idle_sessions", thinned([10_000, 0], 2))
 @pytest.mark.parametrize("delay_s", [0, 10])
@@ -262,9 +262,9 @@ def _waiting(copies: int) -> tuple[ClusterHarness, PacketClient]:
 
 
 @pytest.mark.parametrize("copies", [1, 2])
-@pytest.mark.parametrize("later", [True, False])
+@pytest.mark.parametrize("later", thinned([True, False], 2))
 @pytest.mark.parametrize("relayed", [False, True])
-@pytest.mark.parametrize("paused_s", [1.75, 1.95])
+@pytest.mark.parametrize("paused_s", thinned([1.95, 1.75], 2))
 def test_a_connect_that_is_refused_after_a_pause_cancels_no_will(
     copies: int, later: bool, relayed: bool, paused_s: float
 ) -> None:

@@ -408,7 +408,7 @@ def test_an_answer_to_an_earlier_attempt_is_dropped() -> None:
     assert watcher.messages() == []
 
 
-@pytest.mark.parametrize("turns", thinned(range(0, 40, 2), 7))
+@pytest.mark.parametrize("turns", thinned(range(0, 40, 2), 10))
 @pytest.mark.parametrize("fault", ["cut", "drop", "kill gateway", "kill primary"])
 def test_a_fault_at_each_step_of_open(turns: int, fault: str) -> None:
     """H-30, H-32: whatever the step, the client gets one CONNACK or is closed, and no node keeps a part of it."""

@@ -31,7 +31,7 @@ def test_a_new_cluster_is_whole_at_once(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", thinned(["kill", "pause", "freeze", "stall", "isolate", "one way in", "one way out"], 3)
+    "kind", thinned(["kill", "pause", "freeze", "stall", "isolate", "one way in", "one way out"], 4)
 )
 @pytest.mark.parametrize("victim", ["leader", "follower"])
 def test_a_lost_node_is_removed_in_time_and_back_within_a_second(kind: str, victim: str) -> None:
