@@ -81,9 +81,10 @@ def _got(cluster: CopiedCluster, client_id: str) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize(("turns", "repeats"), thinned([(100, False), *[(each, True) for each in TURNS]], 3))
-def test_a_handshake_after_a_failover_goes_on_behind_a_move(turns: int, repeats: bool) -> None:
+@pytest.mark.parametrize("case", thinned([(100, False), *[(each, True) for each in TURNS]], 3))
+def test_a_handshake_after_a_failover_goes_on_behind_a_move(case: tuple[int, bool]) -> None:
     """The copies have the handshake, so nobody waits for the client. It was answered before the failover, or not."""
+    turns, repeats = case
     cluster = _placed(1, 2, 3)
     primary = _failed_over(cluster, turns)
     for number in (1, 5 - primary, 1):
