@@ -73,7 +73,6 @@ def test_a_failing_test_and_a_failing_seed_find_it(checkout: Checkout) -> None:
     assert (found.found, found.why, found.ran) == ("7", "lost", True)
 
 
-@pytest.mark.slow
 def test_tests_that_hang_find_it(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "TEST_S", 3.0)
     checkout.put(mutant("return 3"))

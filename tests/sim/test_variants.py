@@ -121,8 +121,7 @@ def test_small_limits_lengthen_a_copy_and_the_wait_of_what_nobody_waits_for() ->
     assert usual == limits()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dropped", [False, True])
+@pytest.mark.parametrize("dropped", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_disconnect_that_waits_for_a_rate_is_handled(monkeypatch: pytest.MonkeyPatch, dropped: bool) -> None:
     """Although the gateway ends. A node that drops it is found."""
     broken = RelayedTransport.broken
