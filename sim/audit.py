@@ -6,7 +6,7 @@ log can show, without a finding.
 
 Findings that are not sure, and those that break no rule, need no violation. A node that comes back with an old copy of
 its disk writes rows under numbers that its log has already: such a log is not judged. Nor is one with a node whose
-clock was a day ahead: the other nodes ignored its stamps.
+clock was a day ahead, if the run kept all promises: the other nodes ignored its stamps.
 """
 
 from __future__ import annotations
@@ -85,18 +85,18 @@ def audit(rows: Sequence[Row], violations: Sequence[str], causes: Causes, judged
         unjudged = log.unjudged
         if not unjudged:
             reports = [judge(of_run) for of_run in log.runs.values()]
-            clocks = (
-                each.text
-                for report in reports
-                for each in report.findings
-                if (each.anomaly, each.kind) == ("A0", "clock")
-            )
-            unjudged = next(clocks, "")
+            unjudged = "" if violations else _wrong_clock(reports)
         if not unjudged:
             wrong, different = _compared(log, reports, violations)
             found.update(wrong)
             differences += different
     return Audit(dict(found), tuple(differences), causes.hops, named, unjudged)
+
+
+def _wrong_clock(reports: Iterable[Report]) -> str:
+    """Returns what the judges say of a clock that was a day ahead; "" if there was none."""
+    found = (each for report in reports for each in report.findings)
+    return next((each.text for each in found if (each.anomaly, each.kind) == ("A0", "clock")), "")
 
 
 def _compared(log: Log, reports: Iterable[Report], violations: Sequence[str]) -> tuple[list[str], list[str]]:

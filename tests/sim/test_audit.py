@@ -122,8 +122,11 @@ def test_a_log_with_a_clock_a_year_ahead_is_not_judged() -> None:
     """The loss would be a difference: `other` had the message for nobody."""
     log, other = lost(), Log("other")
     other.pass_s(365 * 24 * 3600)
-    found = audit([*log.rows, *other.rows], (), Causes())
+    rows = [*log.rows, *other.rows]
+    found = audit(rows, (), Causes())
     assert found.differences == () and found.unjudged.startswith("other, boot 1: its clock jumped ahead by 365 days")
+    found = audit(rows, (LOST,), Causes())
+    assert found.findings["A1 stale-route"] == 1 and not found.unjudged
 
 
 def test_stamps_alone() -> None:

@@ -109,8 +109,8 @@ def test_a_hole_anywhere_is_found(spark: SparkSession, tmp_path: Path) -> None:
     runs = {}
     for number, missing in enumerate([{70}, {64}, {127, 128}, set(range(60, 300)), {65, 190, 191, 192}]):
         log = Log()
-        for at in range(400):
-            log.say("mem.up", target=f"n{at}")
+        for view in range(400):
+            log.say("lease.get", view=view)
         runs[f"r{number}"] = [{**row, "run_id": f"r{number}"} for row in log.rows if row["seq"] not in missing]
     results = audited(
         spark, write_log([row for rows in runs.values() for row in rows], tmp_path / "log"), tmp_path / "o"
