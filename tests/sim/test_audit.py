@@ -173,7 +173,6 @@ def test_logs_that_are_not_judged_are_counted() -> None:
     assert last == "not judged, 2 logs: why"
 
 
-@pytest.mark.slow
 def test_a_run_goes_on_until_a_will_counts_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes forget the wills of the sessions that they read from the disk, and the audit finds that."""
     restore = SessionRegistry._restore
