@@ -11,8 +11,8 @@ of one that the log has already. Nobody can tell their rows apart, so nothing is
 The same is unknown if two boots replaced names with different keys (`keys`), or one of them did not: a client has two
 names then.
 
-So it is if a node was in the view of another one, and the log has no row of it (`absent`): the rows that it wrote are
-not among those that are judged.
+Nothing is known either if a node was in the view of another one, and the log has no row of that node (`absent`): the
+files that it wrote are missing.
 
 The order of rows of different nodes is unknown if the clock of a node jumps ahead by more than a day, to a time that no
 other node has (`clock`): nodes ignore such stamps (docs/eventlog.md#time).
@@ -61,7 +61,9 @@ def judge(stretches: Iterable[Stretch], world: World) -> Iterator[Finding]:
         if end is not None and row["seq"] == last and row["hlc"] != end["hlc"] and not twice:
             twice = True
             yield _finding("twice", "fatal", row, str(last), "two processes have written rows as this boot")
-        yield from _jumps((row if end is None else end, row, later), world)
+        previous = row if end is None else end
+        if later["hlc"] - previous["hlc"] > DAY:
+            yield from _jumps((previous, row, later), world)
         end = later
         first_boot = world.lives.first_boot[row["node"]] == row["boot"]
         joined = row["type"] == "node.join" and not last
