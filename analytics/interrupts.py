@@ -24,8 +24,9 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise `Interrupted` in the main thread at the first of `SIGNALS`; nothing disturbs the end of the job then. The
-    handler of Spark for Ctrl-C asks Java for something while an answer of it is half read, which fails loudly."""
+    """Raise `Interrupted` in the main thread at the first of `SIGNALS`. Later signals are ignored, so that the job can
+    stop Spark and delete its files. Spark's own handler for Ctrl-C would send Java a command in the midst of an answer:
+    py4j fails then, with a traceback."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -69,7 +69,8 @@ class Causes:
 
 
 def is_inverted(cause: Row, effect: Row) -> bool:
-    """Whether a stamp is not larger than its cause's. A node ignores stamps more than a day ahead of its clock."""
+    """Whether the stamp of an effect is not larger than that of its cause. A cause that is more than a day ahead does
+    not count, because nodes ignore such stamps."""
     ahead: int = cause["hlc"] - effect["hlc"]
     return 0 <= ahead < AHEAD_MS << LOGICAL_BITS
 

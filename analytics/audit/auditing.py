@@ -18,6 +18,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from ...judge.alerts import DROP_TYPES
 from ...judge.anomalies import a08_stall
 from ...judge.findings import Finding, Severity, in_order, verdict_of
 from ...judge.judging import (
@@ -39,8 +40,8 @@ from .worlds import Boot
 FIRST: Final = 100
 """So many findings of a kind are in the result."""
 
-DROPS: Final = ("q.drop", "q.expire", "fwd.drop")
-"""Types of rows with which somebody does not get a message, for a reason that they name."""
+MISSED: Final = DROP_TYPES - {"ret.refuse"}
+"""Types of rows that say that somebody does not get a message, and why."""
 
 _KIND: Final = ["run_id", "anomaly", "kind", "severity"]
 _REFUSALS: Final = ("policy.deny",)
@@ -238,7 +239,7 @@ def _findings(tables: Iterable[DataFrame]) -> DataFrame:
 
 def _dropped(events: DataFrame) -> dict[str, int]:
     """The number of drops by run."""
-    return dict(events.where(F.col("type").isin(*DROPS)).groupBy("run_id").agg(F.count("*")).collect())
+    return dict(events.where(F.col("type").isin(*MISSED)).groupBy("run_id").agg(F.count("*")).collect())
 
 
 def _places(judged: DataFrame, name: str) -> dict[str, dict[Any, int]]:

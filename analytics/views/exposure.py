@@ -46,15 +46,15 @@ def view(events: DataFrame) -> DataFrame:
 
 
 def _kept(events: DataFrame) -> DataFrame:
-    """Entries of acknowledged messages that a disk keeps: run_id, mid, mountpoint, client, left, acked, and what
-    q.durable says."""
+    """The entries of acknowledged messages that are on a disk. Columns: run_id, mid, mountpoint, client, left, acked,
+    and those of q.durable."""
     found = entries(events).where(F.col("safe.durability").isNotNull() & F.col("acked").isNotNull())
     return found.select("run_id", "mid", "mountpoint", "client", "left", "acked", "safe.*")
 
 
 def _copied(kept: DataFrame, events: DataFrame) -> DataFrame:
-    """With the stamp of the first copy of its slot that its node made behind the entry, or null; only entries that had
-    no copy from the begin on need it."""
+    """The entries of `kept`, and a column `copy`: the stamp at which their node first copied their slot after they had
+    entered the queue, or null. Entries that had a copy from the begin on do not need it."""
     mountpoint = F.coalesce("mountpoint", F.lit("")).alias("mountpoint")
     told = events.where(F.col("client").isNotNull() & F.col("slot").isNotNull())
     slots = told.groupBy("run_id", mountpoint, "client").agg(F.min("slot").alias("told"))

@@ -347,8 +347,8 @@ class SessionRegistry:
         self._end_connection(session, gateway)
 
     def end_if_lost(self, client: bytes) -> None:
-        """End the connection of a client now if it waits in `lost`. Else the client's next connection would take it
-        over, and the node would publish the will of a client that is well (H-39)."""
+        """If the connection of a client has broken and its end waits in `lost`, end it now. Otherwise the client's next
+        connection would take it over, and the node would publish the will of a client that is well (H-39)."""
         session = self._sessions.get(client)
         if session is not None and self.lost:
             self.lost.end(session.connection)

@@ -58,7 +58,7 @@ def test_what_is_not_understood_is_said_again(tmp_path: Path) -> None:
 
 
 def test_files_that_were_not_read_are_known_to_readers_of_the_tables(tmp_path: Path) -> None:
-    """Of the last run alone: a file that is gone meanwhile is missing no more."""
+    """Readers learn what the last run did not read. A file that was deleted before that run is not named any more."""
     log, out = logged(tmp_path / "log"), tmp_path / "out"
     ingested(log, out, damaged=True)
     assert not earlier(out, load(out)).strangers

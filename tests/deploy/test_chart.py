@@ -322,7 +322,8 @@ def test_probes_ask_for_pages_that_a_node_serves() -> None:
     ],
 )
 def test_a_pod_may_take_the_time_of_an_orderly_stop(values: tuple[str, ...], seconds: int) -> None:
-    """The pause before SIGTERM, the wait for copies, and time to write what is left. A kill then loses nothing."""
+    """Kubernetes waits for the pause before SIGTERM, for the copies, and until the node has written what is left. If it
+    kills the pod then, nothing is lost."""
     assert pod_of(chart(*values))["terminationGracePeriodSeconds"] == seconds
 
 

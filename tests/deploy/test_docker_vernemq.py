@@ -86,7 +86,8 @@ OF_VERNEMQ = ("/vernemq/data", "/vernemq/log", "/vernemq/etc", "/var/lib/vernemq
 
 
 def test_the_listener_that_every_pod_of_the_chart_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is at 127.0.0.1:1883, for port forwarding. The image's own listener then has the address of the pod."""
+    """The chart opens a listener on 127.0.0.1:1883, for port forwarding. The listener of the image, which has the same
+    port, then listens on the address of the pod alone."""
     monkeypatch.setattr(socket, "gethostbyname", lambda _: "10.1.2.3")
     localhost = {"DOCKER_VERNEMQ_LISTENER__TCP__LOCALHOST": "127.0.0.1:1883"}
     found = start(tmp_path / "home", localhost)

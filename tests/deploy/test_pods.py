@@ -127,7 +127,8 @@ def test_three_nodes_found_a_cluster_without_privileges(tmp_path: Path, space: S
 
 @pytest.mark.by_hand
 def test_pods_with_the_variables_and_volumes_of_vernemqs_chart(tmp_path: Path, space: Space) -> None:
-    """Only the image is another one, and there is a cookie. The data is on the volume at /vernemq/data."""
+    """The pods have this project's image, and a cookie; all else is as in the chart. The nodes keep their data on the
+    volume at /vernemq/data."""
     manifests = committed()
     container = pod_of(manifests)["containers"][0]
     own = next(each for each in container["env"] if each["name"] == "DOCKER_VERNEMQ_DISTRIBUTED_COOKIE")

@@ -66,6 +66,15 @@ def recover(cluster: CopiedCluster, fault: str) -> None:
     cluster.whole()
 
 
+def lose_lease_and_client(cluster: CopiedCluster) -> None:
+    """Pause n1, the primary of `sub`, until its lease has ended. The connection of `sub` breaks meanwhile."""
+    client = cluster[1].client("sub", clean=False, expiry_s=600)
+    cluster[1].pause_process()
+    cluster.pass_s(2.5)
+    client.break_off()
+    cluster[1].resume_process()
+
+
 @pytest.mark.parametrize("fault", thinned(["kill", "restart", "move", "pause", "cut"], 3))
 @pytest.mark.parametrize("relayed", thinned([True, False], 2))
 @pytest.mark.parametrize("back", [False, True])
@@ -91,11 +100,7 @@ def test_a_node_without_a_lease_for_a_moment_tells_of_an_absence_later() -> None
     """H-43: it keeps the slot, so nobody else tells."""
     cluster = CopiedCluster(idle_sessions=0)
     heard = listening(cluster)
-    client = cluster[1].client("sub", clean=False, expiry_s=600)
-    cluster[1].pause_process()
-    cluster.pass_s(2.5)
-    client.break_off()
-    cluster[1].resume_process()
+    lose_lease_and_client(cluster)
     cluster.settle()
     assert not cluster[1].member.leased() and heard == [(1, "wakeup")]
     cluster.pass_s(20.0)
@@ -107,11 +112,7 @@ def test_a_client_that_is_back_before_its_node_has_a_lease_was_never_absent() ->
     """H-43"""
     cluster = CopiedCluster(idle_sessions=0)
     heard = listening(cluster)
-    client = cluster[1].client("sub", clean=False, expiry_s=600)
-    cluster[1].pause_process()
-    cluster.pass_s(2.5)
-    client.break_off()
-    cluster[1].resume_process()
+    lose_lease_and_client(cluster)
     cluster.until(lambda: cluster[1].member.leased())
     cluster.pass_s(1.0)
     cluster[1].client("sub", clean=False, expiry_s=600)
