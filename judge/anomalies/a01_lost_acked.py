@@ -31,7 +31,8 @@ Not owed, because the log shows another end or none that is certain:
   joins while the message is on its way may get it for the group. When the connection of a member ends, another one may
   get what waited for it. If the message expires for one member, the group is owed nothing more.
 - A session that never got a message of its own client may have No Local, which the log does not show.
-- A subscription that ends before the acknowledgement of the message: the message had perhaps not arrived by then.
+- A subscription that ends before the acknowledgement of the message: the message had perhaps not arrived by then. A
+  node without a lease whose policy is `on` does not wait for the others, so its message may arrive even later.
 
 A node that has lost a durable session to another node may still have its former queue. What it enters there is not in
 the session's queue.
@@ -82,11 +83,21 @@ def owed_to(message: Message, world: World, until: int = NEVER) -> Iterator[Sess
             if session.ended < until:
                 continue
             owner = session.owner
-            if message.queued_for(session) is None and not _lasts(held, holders, message.answer.stamp):
+            if message.queued_for(session) is None and not _lasts(held, holders, _arrival(message, session)):
                 continue
             seen.add(held.session)
             if session.begun < publish.stamp and owner not in message.received and owner not in message.given_up:
                 yield session
+
+
+def _arrival(message: Message, session: Session) -> int:
+    """Returns until when a subscription must last to be owed an acknowledged message: until the acknowledgement, or
+    until the session's node has the message, if its policy let the node that accepted it answer before that."""
+    answer = message.answer
+    assert answer is not None
+    if answer.right != "policy":
+        return answer.stamp
+    return max(answer.stamp, message.steps.get((session.home_at(answer.stamp).node, "fwd.recv"), BEFORE))
 
 
 def _lasts(held: Held, holders: Holders, stamp: int) -> bool:

@@ -70,3 +70,25 @@ def test_a_queue_and_the_node_without_a_lease_that_filled_it_die(how: str, lost:
         a.boot()
     a.rows += b.rows
     assert (("A1", "queue") in kinds(a)) is lost
+
+
+@pytest.mark.parametrize(("right", "left", "lost"), [
+    ("policy", "before", False), ("policy", "after", True), ("lease", "before", True),
+])  # fmt: skip
+def test_a_subscription_ends_before_the_message_of_a_node_without_a_lease_arrives(
+    right: str, left: str, lost: bool
+) -> None:
+    """By its policy, the node acknowledges what waits at it until the heal."""
+    a, b = two_nodes()
+    b.subscriber(expiry_s=60)
+    mid = a.accept()
+    a.say("pub.route", mid=mid, targets=[], nodes=["b"])
+    a.say("pub.ack", mid=mid, client="tx", right=right)
+    for step in ("before", "arrives", "after"):
+        if step == left:
+            b.say("sub.del", client="rx", filter="t/#")
+        elif step == "arrives":
+            b.say("fwd.recv", mid=mid, source="a", topic="t/1")
+            b.say("pub.route", mid=mid, targets=[])
+    a.rows += b.rows
+    assert (("A1", "stale-route") in kinds(a)) is lost
