@@ -1,7 +1,8 @@
 """A4 duplicate: a message with QoS 1 was sent to a session again, although the session had acknowledged it.
 
-The standard allows it, so it is counted and breaks no promise. A message that the session got as a retained one may
-come once for each SUBSCRIBE, and one of groups more than once (`judge/shares.py`): that is no duplicate.
+The standard allows it, so it is counted and breaks no promise. One of the sendings may have had QoS 2, if the client
+changed its subscription. A message that the session got as a retained one may come once for each SUBSCRIBE, and one of
+groups more than once (`judge/shares.py`): that is no duplicate.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ..findings import Finding, Severity, Subject, of_message
-from ..message import Message, Publish, Sent
+from ..message import Message, Sent
 from ..sessions import SessionKey
 from ..shares import times_owed
 from ..world import World
@@ -21,22 +22,22 @@ KIND = "sent again after its acknowledgement"
 
 def judge(message: Message, world: World) -> Iterator[Finding]:
     """Judge what was sent to each session; at most one finding for each, with all sendings."""
-    for key, sent, qos in repeated(message, world):
+    for key, sent in repeated(message):
         again = sum(answered_between(message, key, *two) for two in pairwise(sent))
-        if qos != 2 and again >= times_owed(message, key[0], sent[0], world):
+        exact = all(granted_qos(message, each, world) == 2 for each in sent)
+        if not exact and again >= times_owed(message, key[0], sent[0], world):
             yield finding_of(ID, KIND, "info", message, key)
 
 
-def repeated(message: Message, world: World) -> Iterator[tuple[SessionKey, Sequence[Sent], int]]:
-    """Yields each session that a message was sent to more than once, with all sendings and the QoS of the last one. A
-    session that may have got it as a retained message is left out, and so is what came to nobody."""
-    publish = message.publish
-    if publish is None:
+def repeated(message: Message) -> Iterator[tuple[SessionKey, Sequence[Sent]]]:
+    """Yields each session that a message was sent to more than once, with all sendings. A session that may have got it
+    as a retained message is left out, and so is what came to nobody."""
+    if message.publish is None:
         return
     for key, every in message.sendings.items():
         sent = [each for each in every if not _came_to_nobody(each)]
         if len(sent) > 1 and not message.was_retained_for(key[0]):
-            yield key, sent, _granted_qos(message, publish, sent[-1], world)
+            yield key, sent
 
 
 def finding_of(anomaly: str, kind: str, severity: Severity, message: Message, key: SessionKey) -> Finding:
@@ -63,10 +64,12 @@ def _came_to_nobody(sent: Sent) -> bool:
     return home.node != sent.row[0] and session.resumed_after(home.since) < sent.stamp
 
 
-def _granted_qos(message: Message, publish: Publish, sent: Sent, world: World) -> int:
+def granted_qos(message: Message, sent: Sent, world: World) -> int:
     """Returns the QoS of a sending. Where the row does not say, it is what the session's subscriptions grant."""
     if sent.qos is not None:
         return sent.qos
+    publish = message.publish
+    assert publish is not None
     granted = [
         held.qos
         for holders in world.subscriptions.matching(message.mountpoint, publish.topic)

@@ -35,6 +35,22 @@ def test_what_a_receiver_can_recognise(answered: bool, same_id: bool, dup: bool,
     assert kinds(log) == [("A5", "sent twice")] * wrong
 
 
+@pytest.mark.parametrize(("granted", "wrong"), [
+    ((1, 2), "A4"), ((2, 1), "A4"), ((1, 2, 1), "A4"), ((1, 2, 2), "A5"), ((2, 2, 1), "A5"),
+])  # fmt: skip
+def test_a_client_changes_the_qos_of_its_subscription_in_between(granted: tuple[int, ...], wrong: str) -> None:
+    """A kill took the message from its queue, so its publisher sent it again. Only QoS 2 promises exactly once."""
+    log = Log()
+    log.subscriber()
+    mid = log.accept(qos=2)
+    log.route(mid, "rx")
+    log.ack(mid)
+    for packet_id, qos in enumerate(granted, 1):
+        log.send(mid, packet_id=packet_id, qos=qos)
+        log.got(mid, packet_id=packet_id)
+    assert wrong in dict(kinds(log)) and ("A5" in dict(kinds(log))) is (wrong == "A5")
+
+
 @pytest.mark.parametrize(("again", "ids", "wrong"), [(True, 2, False), (True, 3, True), (False, 2, True)])
 def test_a_group_may_choose_its_member_again(again: bool, ids: int, wrong: bool) -> None:
     """The publisher sends again to another process, which does not know who had the message."""

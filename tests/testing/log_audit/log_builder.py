@@ -124,9 +124,9 @@ class Log:
         """Answer its publisher."""
         self.say("pub.ack", mid=mid, client=client, code=code)
 
-    def send(self, mid: Any, client: str = "rx", packet_id: int = 1, dup: bool = False) -> None:
-        """Send it to a subscriber, with the QoS of its PUBLISH."""
-        qos = self._qos.get(tuple(mid), 1)
+    def send(self, mid: Any, client: str = "rx", packet_id: int = 1, dup: bool = False, qos: int | None = None) -> None:
+        """Send it to a subscriber, with this QoS; None: that of its PUBLISH."""
+        qos = self._qos.get(tuple(mid), 1) if qos is None else qos
         self.say("dlv.send", mid=mid, client=client, packet_id=packet_id, qos=qos, dup=dup)
 
     def got(self, mid: Any, client: str = "rx", packet_id: int = 1) -> None:
