@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
-from zlib import crc32
 
 import msgspec
 
@@ -31,7 +31,7 @@ class PublishRequest(msgspec.Struct):
     dup: bool = False
     first: bool = False
     deferred_at: int = 0
-    digest: int = 0
+    digest: bytes = b""
 
 
 def request_of(packet: packets.Publish) -> PublishRequest:
@@ -44,9 +44,15 @@ def request_of(packet: packets.Publish) -> PublishRequest:
     return request
 
 
-def digest_of(packet: packets.Publish) -> int:
-    """Returns a number above 0 of 32 bits for topic and payload as the client sent them, without a topic alias."""
-    return crc32(packet.payload, crc32(packet.topic.encode())) or 1
+def digest_of(packet: packets.Publish) -> bytes:
+    """Returns 16 bytes for topic, payload and RETAIN as the client sent them, without a topic alias.
+
+    Nobody asks plugins again about a message with the digest of one that they allowed. So a client must be unable to
+    find two messages with the same one: it is half of a SHA-256. A topic has no zero byte.
+    """
+    digest = sha256(packet.topic.encode() + (b"\0\1" if packet.retain else b"\0\0"))
+    digest.update(packet.payload)
+    return digest.digest()[:16]
 
 
 PERMITTED_LIMIT = 10_000

@@ -144,8 +144,8 @@ class InboundRecord(msgspec.Struct, array_like=True, gc=False):
     is one of a former node. `slots`: those that were at other nodes when the message was routed, or moving. `origin`:
     the slot that the mid belongs to (`slot_origin`), with the epoch as `boot`; with `done` perhaps a former node; "" if
     it belongs to this node. `members`: for each `$share` filter the slot of the durable session on this node that got
-    the message. `digest`: that of topic and payload, as in `PublishRequest`; 0 in rows of former versions. `kept`: all
-    nodes had it as retained message when it was acknowledged.
+    the message. `checksum`: former versions have one there; nothing reads it. `kept`: all nodes had it as retained
+    message when it was acknowledged. `digest`: `digest_of` the PUBLISH; none in rows of former versions.
     """
 
     boot: int
@@ -156,8 +156,9 @@ class InboundRecord(msgspec.Struct, array_like=True, gc=False):
     slots: list[int] = []
     origin: str = ""
     members: dict[str, int] = {}
-    digest: int = 0
+    checksum: int = 0
     kept: bool = False
+    digest: bytes = b""
 
 
 class Origins:

@@ -241,18 +241,21 @@ class InboundHandshakes:
         for mid in mids:
             self._env.cluster.handshake_closed(mid)
 
-    def begins_anew(self, packet_id: int, first: bool, digest: int) -> bool:
+    def begins_anew(self, packet_id: int, first: bool, digest: bytes) -> bool:
         """Whether a PUBLISH with this open packet id has another message than that of the id. Then the id is forgotten.
 
         So it is if an earlier process left the id, here or at a former primary, and a loss of power has undone its
         removal (H-12). The client sends a message for the `first` time without DUP [MQTT-3.3.1-1]. With DUP the
-        `digest` of the message differs: the client has had no answer to its first attempt."""
+        `digest` of the message differs: the client has had no answer to its first attempt. In the process that accepted
+        the first message a second one is a repetition [MQTT-4.3.3-2]. But if that message still has to be routed, the
+        second one would take its place, although nobody has asked whether the client may publish it."""
         record, env = self.records[packet_id], self._env
+        same = record.digest in (b"", digest)
         if not record.done:
             present = env.cluster.slot_epoch(slot_of_origin(record.origin)) if record.origin else env.numbers.boot
-            if record.boot == present:
+            if record.boot == present and (same or self.only_answered(packet_id)):
                 return False
-        if not first and record.digest in (0, digest):
+        if not first and same:
             return False
         self.close(packet_id)
         return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
 
 from strogoff.broker.plugins.hooks import Allow
@@ -222,6 +224,38 @@ def test_a_repeated_packet_is_not_routed_unchanged_while_the_plugin_fails(versio
     plugin.fails = False
     assert broker.persistent("p", version).publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
     assert [(m.topic, m.payload) for m in reader.messages()] == [("b", b"new")]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(("topic", "payload", "retain"), [
+    ("no", b"n)\x1bf\x97", False), ("$SYS/no", b"", False), ("ok", b"other", False), ("ok", b"m", True),
+])  # fmt: skip
+def test_a_repeated_packet_brings_no_message_that_the_plugin_forbids(
+    topic: str, payload: bytes, retain: bool, restarted: bool
+) -> None:
+    """Its packet id is that of a message that the plugin allowed, and that was not routed. The CRC-32 of both may be
+    equal, since the client chooses them (H-13).
+    """
+    assert crc32(b"m", crc32(b"ok")) == crc32(b"n)\x1bf\x97", crc32(b"no"))
+
+    class Guard:
+        def auth_on_publish(self, *args: object) -> bool:
+            return args[3:6] == ("ok", b"m", False)
+
+        def auth_on_subscribe(self, *_: object) -> bool:
+            return True
+
+    broker = BrokerHarness(Guard())
+    broker.persistent("s").subscribe(("#", 2), ("$SYS/#", 2))
+    client = broker.persistent("p")
+    broker.hold_disk()
+    client.publish("ok", b"m", 2, 7)
+    client.vanish()
+    broker.free_disk()
+    if restarted:
+        broker.restart()
+    broker.persistent("p").publish(topic, payload, 2, 7, dup=True, retain=retain)
+    assert broker.persistent("s").messages() == []
 
 
 def test_a_message_of_a_former_primary_gets_the_changes_of_the_plugin() -> None:

@@ -23,10 +23,12 @@ def test_a_request_is_the_packet_as_it_came() -> None:
     assert request_of(packet).first
 
 
-def test_another_topic_or_payload_has_another_digest() -> None:
-    packet = packets.Publish("t", b"m", 2, True, True, 7)
-    others = (packets.Publish("u", b"m", 2, True, True, 7), packets.Publish("t", b"n", 2, True, True, 7))
-    assert digest_of(packet) not in {0, *map(digest_of, others)}
+def test_another_topic_payload_or_retain_has_another_digest() -> None:
+    """Also if what the topic lacks is in the payload."""
+    packet = packets.Publish("tt", b"m", 2, True, True, 7)
+    others = [("u", b"m", True), ("tt", b"n", True), ("tt", b"m", False), ("t", b"tm", True)]
+    digests = [digest_of(packets.Publish(topic, payload, 2, retain, True, 7)) for topic, payload, retain in others]
+    assert digest_of(packet) not in digests and len(digest_of(packet)) == 16
 
 
 def test_a_connection_begins_with_nothing() -> None:

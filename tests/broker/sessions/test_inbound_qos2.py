@@ -307,7 +307,7 @@ def test_a_packet_id_of_a_former_process_begins_anew() -> None:
     present = broker.node.env.numbers.boot
     for packet_id, boot in ((7, present - 1), (8, present)):
         broker.inbound.restore(packet_id, InboundRecord(boot, 1, True))
-    assert [broker.inbound.begins_anew(packet_id, True, 5) for packet_id in (7, 8)] == [True, False]
+    assert [broker.inbound.begins_anew(packet_id, True, b"5") for packet_id in (7, 8)] == [True, False]
     assert list(broker.inbound.records) == [8] and broker.inbound.forward_again == {8}
     assert broker.cluster.told[2:] == [("closed", present - 1, 1)]
 
@@ -317,7 +317,7 @@ def test_a_packet_id_of_a_former_primary_begins_anew() -> None:
     epoch = broker.cluster.slot_epoch(3)
     for packet_id, boot in ((7, epoch + 1), (8, epoch)):
         broker.inbound.restore(packet_id, InboundRecord(boot, 1, True, origin="#3"))
-    assert [broker.inbound.begins_anew(packet_id, True, 5) for packet_id in (7, 8)] == [True, False]
+    assert [broker.inbound.begins_anew(packet_id, True, b"5") for packet_id in (7, 8)] == [True, False]
     assert list(broker.inbound.records) == [8] and broker.inbound.inherited == {8}
 
 
@@ -327,19 +327,33 @@ def test_a_packet_id_that_came_with_its_slot_begins_anew(origin: str) -> None:
     broker = Publishing()
     present = broker.cluster.slot_epoch(3) if origin else broker.node.env.numbers.boot
     broker.inbound.restore(7, InboundRecord(present, 1, True, done=True, origin=origin))
-    assert broker.inbound.begins_anew(7, True, 5) and not broker.inbound.records
+    assert broker.inbound.begins_anew(7, True, b"5") and not broker.inbound.records
     assert broker.cluster.told == [("closed", present, 1)] * bool(origin)
 
 
-@pytest.mark.parametrize(("kept", "anew"), [(5, False), (6, True), (0, False)])
+@pytest.mark.parametrize(("kept", "anew"), [(b"5", False), (b"6", True), (b"", False)])
 @pytest.mark.parametrize("done", [True, False])
-def test_another_message_with_dup_begins_anew(kept: int, anew: bool, done: bool) -> None:
+def test_another_message_with_dup_begins_anew(kept: bytes, anew: bool, done: bool) -> None:
     """A loss of power has undone the removal of the packet id, and the answer to the next message of that id was lost
     before. A record of a former version has no digest."""
     broker = Publishing()
     earlier = broker.node.env.numbers.boot - 1
     broker.inbound.restore(7, InboundRecord(earlier, 1, True, done=done, digest=kept))
-    assert broker.inbound.begins_anew(7, False, 5) == anew
+    assert broker.inbound.begins_anew(7, False, b"5") == anew
+    assert list(broker.inbound.records) == ([] if anew else [7])
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("routed", "digest", "anew"), [
+    (False, b"5", False), (False, b"6", True), (True, b"5", False), (True, b"6", False),
+])  # fmt: skip
+def test_another_message_takes_the_place_of_none_that_this_process_accepted(
+    routed: bool, digest: bytes, anew: bool, first: bool
+) -> None:
+    """It is new if the first one still has to be routed. Otherwise it is a repetition, which gets an answer alone."""
+    broker = Publishing()
+    broker.inbound.open(7, InboundRecord(broker.node.env.numbers.boot, 1, routed, digest=b"5"))
+    assert broker.inbound.begins_anew(7, first, digest) == anew
     assert list(broker.inbound.records) == ([] if anew else [7])
 
 
