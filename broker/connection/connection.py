@@ -228,6 +228,7 @@ class ClientConnection:
                 flow.held.extend(todo)
                 break
             if self.state is _CLOSED:
+                counters.publish_received[self.output.version == 5] += publishes
                 return
         if publishes:
             counters.publish_received[self.output.version == 5] += publishes

@@ -8,7 +8,8 @@ import pytest
 
 from strogoff.analytics import schema
 from strogoff.mqtt import packets
-from strogoff.mqtt.packets import Puback, Pubcomp, Pubrec, Pubrel
+from strogoff.mqtt.encoder import encode
+from strogoff.mqtt.packets import Disconnect, Puback, Pubcomp, Pubrec, Pubrel
 
 from ..harness.broker import BrokerHarness, option, publish
 
@@ -420,3 +421,31 @@ def test_totals() -> None:
     broker.node.env.observer.emit_stats()
     (event,) = broker.events("node.stats")
     assert (event["connects"], event["publishes"], event["deliveries"], event["drops"]) == (2, 1, 1, {})
+
+
+def test_publishes_before_disconnect_count_also_in_one_piece() -> None:
+    """A client may send its messages and DISCONNECT at once: the turn that handles them ends its connection."""
+    broker = BrokerHarness()
+    client = broker.client("p", 5)
+    client.send(encode(publish("t"), 5) * 20, encode(Disconnect(), 5))
+    broker.settle()
+    assert client.closed and broker.node.env.counters.publish_received == [0, 20]
+
+
+class Forbidding:
+    """A plugin that lets no client publish."""
+
+    def auth_on_publish(self, *_: Any) -> bool:
+        return False
+
+
+def test_a_publish_that_ends_its_connection_counts_as_received_and_refused() -> None:
+    """The broker closes the connection of a v3 client that may not publish. The total of accepted ones stays 0."""
+    broker = BrokerHarness(Forbidding())
+    client = broker.client("p", 4)
+    client.send(encode(publish("t"), 4))
+    broker.settle()
+    counters = broker.node.env.counters
+    assert client.closed and (counters.publish_received, counters.publish_auth_error) == ([1, 0], [1, 0])
+    broker.node.env.observer.emit_stats()
+    assert broker.events("node.stats")[-1]["publishes"] == 0
