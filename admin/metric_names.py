@@ -88,7 +88,7 @@ COUNTERS = {
 GAUGES = {
     "node_info": "Always 1; the label `version` is that of the node.",
     "queue_waiting_messages": "Messages that wait in the queues of connected clients; counted every 10 s.",
-    "router_subscriptions": "Subscriptions.",
+    "router_subscriptions": "Subscriptions of the sessions at this node, without those of copies.",
     "retain_messages": "Retained messages.",
     "retain_memory": "Approximate bytes of memory of the retained messages.",
     "queue_processes": "Sessions, with and without a connection.",

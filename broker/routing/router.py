@@ -128,8 +128,8 @@ class Router:
 
     @property
     def subscriptions(self) -> int:
-        """Number of subscriptions on this node, in all mountpoints."""
-        return sum(len(table) for table in self._tables.values())
+        """Number of subscriptions of the sessions at this node, in all mountpoints. Those of copies do not count."""
+        return sum(table.without(self.elsewhere) for table in self._tables.values())
 
     def route(self, message: Message, plans: PlanCache, context: AckContext, plan: Plan | None = None) -> int:
         """Give the message to the queues of all its receivers, here and on other nodes.

@@ -27,6 +27,7 @@ from zlib import adler32
 
 import msgspec
 
+from ...cluster.identity import SLOTS
 from .dormant import (
     IDENTIFIED,
     DormantSession,
@@ -109,6 +110,7 @@ class SubscriptionTable:
         self.changed: list[Callable[[str], None]] = []
         self._parts: tuple[dict[str, Holders], ...] = tuple([{} for _ in range(PARTS)])
         self._size = 0
+        self._of_slot = [0] * SLOTS
         self._shape_limit = shape_limit
         self._shapes: dict[Shape, int] = {}
         self._tree_shapes: dict[Shape, int] = {}
@@ -118,6 +120,10 @@ class SubscriptionTable:
 
     def __len__(self) -> int:
         return self._size
+
+    def without(self, slots: Iterable[int]) -> int:
+        """Number of subscriptions, but for those of durable sessions in these slots."""
+        return self._size - sum([self._of_slot[slot] for slot in slots])
 
     def __contains__(self, text: str) -> bool:
         """True if the filter has subscribers, shared or not."""
@@ -191,8 +197,8 @@ class SubscriptionTable:
         else:
             part[text] = head + key
 
-    def load(self, number: int, packed: Iterable[tuple[str, bytes]]) -> int:
-        """Add subscriptions of sessions that only the disk has, unless the table has them already.
+    def load(self, slot: int, number: int, packed: Iterable[tuple[str, bytes]]) -> int:
+        """Add subscriptions of sessions of this slot that only the disk has, unless the table has them already.
 
         `packed` are filters of the part with this number (`part_of`), each with a subscription as bytes. Plans are not
         invalidated: nothing is routed while subscriptions are loaded. Takes 0.5 us for a subscription, if the calls
@@ -218,6 +224,7 @@ class SubscriptionTable:
                 known[key] = head
                 added += 1
         self._size += added
+        self._of_slot[slot] += added
         return added
 
     def _put(self, subscription: Subscription) -> Subscription | None:
@@ -227,7 +234,7 @@ class SubscriptionTable:
         if held is None:
             part[text] = subscription
             self._enlist(text)
-            self._size += 1
+            self._count(subscription.session.key, subscription.session.durable, 1)
             return None
         key = key_of(subscription)
         if not isinstance(held, dict):
@@ -243,7 +250,7 @@ class SubscriptionTable:
         replaced = held.get(key)
         held[key] = subscription
         if replaced is None:
-            self._size += 1
+            self._count(key, subscription.session.durable, 1)
         return _made(text, replaced, key) if isinstance(replaced, bytes) else replaced
 
     def remove_dormant(self, client: bytes, text: str, group: str | None) -> Subscription | None:
@@ -278,9 +285,14 @@ class SubscriptionTable:
                 self._delist(text)
         if removed is None:
             return None
-        self._size -= 1
+        self._count(client, durable, -1)
         self.tell(text)
         return _made(text, removed, key) if isinstance(removed, bytes) else removed
+
+    def _count(self, client: bytes, durable: bool, change: int) -> None:
+        self._size += change
+        if durable:
+            self._of_slot[client[0]] += change
 
     def tell(self, text: str) -> None:
         """Call the functions of `changed`: a subscriber of this filter has changed."""

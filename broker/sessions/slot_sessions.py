@@ -292,7 +292,8 @@ class SlotSessions:
         else:
             bare, subscription = packed(client, text, decode_subscription(key, value))
             self._unsubscribe(key)  # `load` keeps what the table has, and the options may be others
-            added = self._router.table(keys.mountpoint_of(client)).load(part_of(bare), ((bare, subscription),))
+            table = self._router.table(keys.mountpoint_of(client))
+            added = table.load(client[0], part_of(bare), ((bare, subscription),))
             if added and self.counts is not None:
                 self.counts.count_copied(unpacked(bare, subscription))
             self._env.store.put(key, value)

@@ -300,7 +300,7 @@ class Startup:
         """Add the subscription of a row to the table; returns the client key."""
         client, text = keys.parse_subscription_key(key)
         text, subscription = packed(client, text, decode_subscription(key, value))
-        self._router.table(keys.mountpoint_of(client)).load(part_of(text), ((text, subscription),))
+        self._router.table(keys.mountpoint_of(client)).load(client[0], part_of(text), ((text, subscription),))
         return client
 
     def _parts(self, rows: list[tuple[int, SnapshotRow]]) -> Iterator[int]:
@@ -322,7 +322,7 @@ class Startup:
                 found: Iterable[tuple[str, bytes]] = zip(part.filters, part.subscriptions, strict=True)
                 if changed := self._snapshots.changed_clients[slot]:
                     found = [each for each in found if client_of(each[1]) not in changed]
-                self._router.table(row.mountpoint).load(number, found)
+                self._router.table(row.mountpoint).load(slot, number, found)
                 yield len(part.filters)
         for slot, count in clients.items():
             self._snapshots.covers(slot, count)

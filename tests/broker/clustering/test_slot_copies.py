@@ -81,6 +81,16 @@ def test_the_follower_continues_the_sessions_of_a_killed_primary(cluster: Copied
     assert resumed(cluster, other) == [b"A", b"B", b"C", b"D"]
 
 
+def test_subscriptions_of_copies_do_not_count(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    counts = {number: cluster[number].node.router.subscriptions for number in (1, 2, 3)}
+    assert counts == {primary: 1, follower: 0, cluster.third(): 0}
+    cluster[primary].kill()
+    assert cluster.taken_over(primary) == follower
+    assert cluster[follower].node.router.subscriptions == 1
+
+
 def test_a_publish_is_acknowledged_only_when_the_follower_has_it_on_disk(cluster: CopiedCluster) -> None:
     subscriber(cluster).leave()
     primary, follower = cluster.copied()

@@ -24,11 +24,12 @@ class Subscriber(msgspec.Struct, eq=False):
     client_id: str
     queue: Any = None
     durable: bool = True
+    slot: int = 7
 
     @property
     def key(self) -> bytes:
         """The client key."""
-        return client_key(7, "", self.client_id)
+        return client_key(self.slot, "", self.client_id)
 
 
 def make(session: Any, text: str, group: str | None = None, qos: int = 0, identifier: int = 0) -> Subscription:
@@ -66,7 +67,7 @@ class TableMachine(RuleBasedStateMachine):
         self.table = SubscriptionTable(limit)
         self.told: list[str] = []
         self.table.changed.append(self.told.append)
-        self.sessions = [Subscriber(f"c{number}") for number in range(4)]
+        self.sessions = [Subscriber(f"c{number}", slot=number) for number in range(4)]
         self.model: dict[tuple[int, str, str | None], Subscription] = {}
         self.dormant: set[tuple[int, str, str | None]] = set()
 
@@ -90,7 +91,7 @@ class TableMachine(RuleBasedStateMachine):
     @rule(who=st.integers(0, 3), text=FILTERS, group=GROUPS, qos=st.integers(0, 2), identifier=IDENTIFIERS)
     def load(self, who: int, text: str, group: str | None, qos: int, identifier: int) -> None:
         subscription = make(self.sessions[who], text, group, qos, identifier)
-        self.table.load(part_of(text), [(text, packed(subscription))])
+        self.table.load(who, part_of(text), [(text, packed(subscription))])
         if (who, text, group) not in self.model:
             self.model[who, text, group] = subscription
             self.dormant.add((who, text, group))
@@ -143,6 +144,7 @@ class TableMachine(RuleBasedStateMachine):
     def sizes(self) -> None:
         assert len(self.table) == len(self.model) == len(list(self.table))
         assert sorted({each.filter for each in self.table}) == sorted({text for _, text, _ in self.model})
+        assert self.table.without((1, 3)) == len([who for who, _, _ in self.model if who in (0, 2)])
 
     def teardown(self) -> None:
         for who, text, group in list(self.model):
@@ -253,7 +255,7 @@ def test_a_loaded_subscription_replaces_nothing() -> None:
     table.add(known)
     stale = [("a", packed(make(one, "a"))), ("a", packed(make(two, "a", "g", 1, 5)))]
     for _ in range(2):
-        table.load(part_of("a"), stale)
+        table.load(7, part_of("a"), stale)
         assert [value(each) for each in table.holders("a")] == [value(known), value(make(two, "a", "g", 1, 5))]
         assert (
             table.match("a")[0] is known
@@ -262,10 +264,21 @@ def test_a_loaded_subscription_replaces_nothing() -> None:
         )
 
 
+def test_a_clean_session_is_in_no_slot() -> None:
+    """Its client connected here with a Clean Start, while this node has only a copy of its slot."""
+    table = SubscriptionTable()
+    durable, clean = Subscriber("one"), Subscriber("one", durable=False)
+    for each in (durable, clean):
+        table.add(make(each, "a"))
+    assert (len(table), table.without((7,))) == (2, 1)
+    table.remove(clean.key, "a", None, durable=False)
+    assert (len(table), table.without((7,))) == (1, 0)
+
+
 def test_a_dormant_subscription_takes_no_object_of_its_own_among_others() -> None:
     table = SubscriptionTable()
     for number in range(3):
-        table.load(part_of("all"), [("all", packed(make(Subscriber(str(number)), "all", qos=1)))])
+        table.load(7, part_of("all"), [("all", packed(make(Subscriber(str(number)), "all", qos=1)))])
     held = table._parts[part_of("all")]["all"]
     assert isinstance(held, dict)
     heads = list(held.values())
