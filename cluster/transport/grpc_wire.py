@@ -69,6 +69,9 @@ _REFUSALS = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 _NO_PEER = ("closed", "reset", "HTTP", "SETTINGS")
 """One of them is in what gRPC says of a port that does not speak gRPC, such as one for MQTT, HTTP or TLS."""
 
+_NO_ANSWER = "timed out before receiving SETTINGS"
+"""In what gRPC says of a port whose process accepts the connection and then sends nothing."""
+
 _QUOTED = 200
 """Limit of characters of an unproven peer's text in a log line."""
 
@@ -253,6 +256,8 @@ class GrpcTransport:
             return f"nobody answers at {address} (connection refused)"
         if "resol" in error.details:
             return f"no address is found for the name in {address} ({said})"
+        if _NO_ANSWER in error.details:
+            return f"{address} accepts connections, but does not answer: it hangs, is stopped, or is overloaded"
         if self._tls is not None:
             return f"{said} (the connection to {address} uses TLS with certificates on both sides: listener.vmqs)"
         if any(word in error.details for word in _NO_PEER):

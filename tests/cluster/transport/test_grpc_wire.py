@@ -154,6 +154,22 @@ def test_an_address_that_is_not_one_of_a_node() -> None:
         assert "Is it the port of listener.vmq?" in said
 
 
+def test_a_process_that_hangs_is_not_taken_for_a_wrong_port() -> None:
+    """The kernel accepts connections for a process that is stopped. No byte comes."""
+
+    async def main() -> str:
+        silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+        address = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+        async with transport() as here:
+            with pytest.raises(CallFailed) as caught:
+                await here.call(address, "who", b"", 20)
+        silent.close()
+        return str(caught.value).replace(address, "HOST:PORT")
+
+    said = "HOST:PORT accepts connections, but does not answer: it hangs, is stopped, or is overloaded"
+    assert asyncio.run(main()) == said
+
+
 def test_several_loops_in_one_process() -> None:
     """A transport on each of five loops in one process; they do not affect each other."""
 
