@@ -130,7 +130,8 @@ class Node:
         self.env.tick()
         connection = open_connection(self.services, transport, origin)
         self.connections[id(connection)] = connection
-        self.env.counters.socket_open += 1
+        if not origin.gateway:
+            self.env.counters.socket_open += 1
         return connection
 
     def relay_by(self, locator: SlotLocator) -> None:

@@ -87,6 +87,11 @@ class Connection(Protocol):
         """The protocol version: 3, 4 or 5."""
         ...
 
+    @property
+    def gateway(self) -> str:
+        """As `ConnectionOrigin.gateway`."""
+        ...
+
 
 class Asked(NamedTuple):
     """What a client and its node have agreed on with CONNECT and CONNACK. `expiry_s`: 0xFFFFFFFF stands for never.
@@ -181,7 +186,8 @@ class Observer:
 
     def connection_closed(self, connection: Connection, reason: str, opened: bool, detail: str = "") -> None:
         """The broker closed a connection. `opened` is True if its client had got a CONNACK and a session."""
-        self.counters.socket_close += 1
+        if not connection.gateway:
+            self.counters.socket_close += 1
         if opened:
             self._event(
                 "conn.close",

@@ -15,7 +15,7 @@ def test_the_protocol_machine_ends_with_the_answer() -> None:
     """Afterwards the gateway has no timer, no session and no entry for the client but its relay."""
     cluster = RelayHarness()
     node = cluster[1].node
-    opened = node.env.counters.socket_open
+    opened = [each.node.env.counters.socket_open for each in cluster.nodes]
     client = cluster[1].client("c")
     assert len(node.connections) == 0
     (peer,) = node.gateways._peers.values()
@@ -23,7 +23,9 @@ def test_the_protocol_machine_ends_with_the_answer() -> None:
     assert relayed._connection.closed and relayed.opened and not node.gateways._waiting
     client.close()
     cluster.settle()
-    assert node.env.counters.socket_open - opened == 1 == node.env.counters.socket_close
+    counters = [each.node.env.counters for each in cluster.nodes]
+    assert [each.socket_open - before for each, before in zip(counters, opened, strict=True)] == [1, 0]
+    assert [each.socket_close for each in counters] == [1, 0], "the primary has no socket of the client"
 
 
 def test_the_password_stays_at_the_gateway_and_the_transport_learns_of_the_welcome() -> None:
