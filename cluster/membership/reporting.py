@@ -133,8 +133,8 @@ class Reporting:
         member = self._member
         others = [name for name in member.membership.members if name != member.me.node]
         if silent:
-            longest = max(silent.values())
-            return f"it has not heard {len(silent)} of {len(others)} other members for {longest:.0f} ms"
+            shortest = min(silent.values())  # others may be down for days, and this node had its lease without them
+            return f"it has not heard {len(silent)} of {len(others)} other members for {shortest:.0f} ms"
         if member.incarnation is None:
             return f"view {member.view.id} does not have it: the other nodes did not hear it in time"
         if member.consensus is None or member.consensus.leader is None:

@@ -95,6 +95,20 @@ def test_a_cut_is_the_cause_with_the_nodes_that_are_silent() -> None:
     assert event["detail"].startswith("it has not heard 2 of 2 other members for ") and event["nodes"] == rest
 
 
+def test_a_member_that_is_down_for_long_is_not_the_time_of_a_cut() -> None:
+    """The node had its lease without that member. It loses it because it does not hear the other one."""
+    cluster = MemberHarness(3)
+    gone = follower(cluster)
+    gone.kill()
+    cluster.pass_s(30.0)
+    here, there = [machine for machine in cluster.machines if machine is not gone]
+    assert here.member.leased() and there.member.leased()
+    cluster.network.cut(here.name, there.name)
+    event = lost(cluster, here)
+    assert event["detail"].startswith("it has not heard 2 of 2 other members for ")
+    assert int(event["detail"].split()[-2]) < 5_000
+
+
 def test_a_paused_process_is_the_cause() -> None:
     cluster = MemberHarness(3)
     other = follower(cluster)
