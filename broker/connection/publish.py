@@ -498,7 +498,7 @@ def puback(connection: ClientConnection, packet: packets.Puback) -> None:
     if env.events.messages:
         _answered(connection, session, packet)
     if not session.queue.ack(packet.packet_id):
-        env.counters.puback_invalid += 1
+        env.counters.puback_invalid[connection.version == 5] += 1
         not_expected(connection, session, packet)
 
 
@@ -518,11 +518,11 @@ def pubrec(connection: ClientConnection, packet: packets.Pubrec) -> None:
         _answered(connection, session, packet)
     if packet.reason >= 0x80:
         if not session.queue.ack(packet.packet_id, 2):
-            counters.pubrec_invalid += 1
+            counters.pubrec_invalid[connection.version == 5] += 1
             not_expected(connection, session, packet)
         return
     if not session.queue.received(packet.packet_id):
-        counters.pubrec_invalid += 1
+        counters.pubrec_invalid[connection.version == 5] += 1
         if not_expected(connection, session, packet):
             return
         answer = packets.Pubrel(packet.packet_id, _not_found(connection))
@@ -576,7 +576,7 @@ def pubcomp(connection: ClientConnection, packet: packets.Pubcomp) -> None:
     if connection.env.events.messages and entry is not None and not entry.left_out:
         connection.env.observer.delivery_released("dlv.comp", connection, packet.packet_id)
     if not session.queue.completed(packet.packet_id):
-        connection.env.counters.pubcomp_invalid += 1
+        connection.env.counters.pubcomp_invalid[connection.version == 5] += 1
         not_expected(connection, session, packet)
 
 

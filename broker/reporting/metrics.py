@@ -25,6 +25,9 @@ PAIRS = (
     "publish_error",
     "subscribe_error",
     "unsubscribe_error",
+    "puback_invalid",
+    "pubrec_invalid",
+    "pubcomp_invalid",
     "keepalive_expired",
 )
 
@@ -37,9 +40,6 @@ PLAIN = (
     "pubrel_received",
     "pubcomp_sent",
     "pubcomp_received",
-    "puback_invalid",
-    "pubrec_invalid",
-    "pubcomp_invalid",
     "queue_setup",
     "queue_initialized_from_storage",
     "queue_teardown",
@@ -102,6 +102,9 @@ class Counters:
     publish_error: list[int]
     subscribe_error: list[int]
     unsubscribe_error: list[int]
+    puback_invalid: list[int]
+    pubrec_invalid: list[int]
+    pubcomp_invalid: list[int]
     keepalive_expired: list[int]
     puback_sent: int
     puback_received: int
@@ -111,9 +114,6 @@ class Counters:
     pubrel_received: int
     pubcomp_sent: int
     pubcomp_received: int
-    puback_invalid: int
-    pubrec_invalid: int
-    pubcomp_invalid: int
     queue_setup: int
     queue_initialized_from_storage: int
     queue_teardown: int

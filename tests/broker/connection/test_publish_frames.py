@@ -134,7 +134,8 @@ def test_answers_with_an_unused_packet_id(version: int) -> None:
     code = 0x92 if version == 5 else 0
     assert client.ask(Puback(7), Pubcomp(7), Pubrec(7)) == [Pubrel(7, code)]
     counters = broker.node.env.counters
-    assert (counters.puback_invalid, counters.pubrec_invalid, counters.pubcomp_invalid) == (1, 1, 1)
+    once = [0, 1] if version == 5 else [1, 0]
+    assert [counters.puback_invalid, counters.pubrec_invalid, counters.pubcomp_invalid] == [once] * 3
 
 
 @pytest.mark.parametrize("version", VERSIONS)
