@@ -137,6 +137,15 @@ class RuntimeSettings:
         """The value of a key set for all nodes, None if it was not set."""
         return self._global.get(key)
 
+    def of_nodes(self, key: str) -> dict[str, str]:
+        """Node -> the value of a key that is set for that node alone."""
+        found = {}
+        for place, value in self._shelf.scan(_PREFIX, after(_PREFIX)):
+            node, name = self._whose(place)
+            if name == key and node != EVERYWHERE:
+                found[node] = value.decode(errors="replace")
+        return found
+
     def configured(self, key: str) -> str | None:
         """The value from files, environment and defaults, in the form of vernemq.conf; secrets are hidden.
 

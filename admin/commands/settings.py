@@ -118,9 +118,12 @@ def _remarks(context: Context, goal: str, names: list[str]) -> list[Part]:
     lines = []
     if goal == EVERYWHERE:
         for name in names:
-            own = runtime.own(name)
-            if own is not None:
-                lines.append(f"{context.node.name} has {name} = {own} of its own, which overrides this.")
+            own = runtime.of_nodes(name)
+            lines += [
+                f"{node} has {name} = {own[node]} of its own, which overrides this."
+                for node in _members(context)
+                if node in own
+            ]
     absent = [] if cluster is None else [row.node for row in cluster.rows() if row.state == "absent"]
     lines += [f"{node} is absent: it gets the change when it returns." for node in absent if goal in (node, EVERYWHERE)]
     return [Text(line) for line in lines]

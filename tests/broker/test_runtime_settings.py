@@ -75,6 +75,18 @@ def test_an_invalid_change_is_refused_without_effect(key: str, text: str, said: 
     assert changes.options == from_settings(settings)
 
 
+def test_the_values_of_single_nodes_are_known() -> None:
+    cluster = SharedConfig(RouteMap())
+    changes = RuntimeSettings(SETTINGS, BrokerHarness().node.env.store, "n1")
+    changes.set("retry_interval", "3")
+    assert changes.of_nodes("retry_interval") == {"n1": "3"}
+    changes.share(cluster)
+    changes.set("retry_interval", "4", "n2")
+    changes.set("retry_interval", "5", EVERYWHERE)
+    changes.set("max_inflight_messages", "6", "n2")
+    assert changes.of_nodes("retry_interval") == {"n1": "3", "n2": "4"}
+
+
 def test_an_unusable_stored_change_is_logged_and_ignored() -> None:
     broker = BrokerHarness()
     broker.node.env.store.put(b"nset.gone", b"1")

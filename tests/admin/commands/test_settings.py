@@ -278,6 +278,13 @@ def test_nodes_that_are_meant(tmp_path: Path) -> None:
         assert (await harness.good("set", "--node=b@127.0.0.1", "retry_interval=6")).out == "retry_interval = 6\n"
         assert fake.config.get(b"nset.b@127.0.0.1\0retry_interval") == b"6"
         assert harness.server.node.options.retry_interval_s == 7
+        harness.server.runtime.set("retry_interval", "9", "removed@127.0.0.1")
+        assert (await harness.good("set", "--all", "retry_interval=5")).out == (
+            "retry_interval = 5\n"
+            f"{THIS_NODE} has retry_interval = 7 of its own, which overrides this.\n"
+            "b@127.0.0.1 has retry_interval = 6 of its own, which overrides this.\n"
+            "c@127.0.0.1 is absent: it gets the change when it returns.\n"
+        )
         reset = ("config", "reset", "--key=retry_interval")
         assert (await harness.admin(*reset, "--node=x@127.0.0.1")).err.startswith("x@127.0.0.1 is not a member")
         assert (await harness.admin(*reset, "--node=b@127.0.0.1", "--global")).err == (
