@@ -25,7 +25,8 @@ MAX_REQUEST_BYTES = 1 << 20
 REQUEST_S = 10.0
 """Time limit for receiving a command line."""
 DONE, REFUSED, FAILED = 0, 1, 2
-"""Status of a command: done, refused (the command is wrong or impossible), failed (the cause is in the node)."""
+"""Status of a command: done, refused (the command is wrong or impossible, or its result is incomplete), failed (the
+cause is in the node)."""
 _SECRETS = ("--keypasswd",)
 _SECRET_KEYS = {"api-key": ("key",)}
 """Maps the first word of a command to the names of the arguments whose values the log must not show."""
@@ -59,7 +60,9 @@ async def _dispatch(context: Context, words: Sequence[str], report: Report) -> t
         if "--help" in rest or "-h" in rest:
             return [Text(command.explain())], DONE
         call = parse(command, rest, report)
-        return await command.run(context, call), DONE
+        parts = await command.run(context, call)
+        incomplete = any(isinstance(part, Alert) and part.incomplete for part in parts)
+        return parts, REFUSED if incomplete else DONE
     except (CommandError, ListenError, ClusterError) as error:
         return [Alert(str(error))], REFUSED
     except StorageError as error:
@@ -125,8 +128,10 @@ async def handle_request(context: Context, request: web.Request, source: str = "
         await write(progress_line(line))
 
     parts, status = await run_command(context, words, report)
+    time_slice = context.time_slice()
     for line in to_lines(parts, min(status, 1)):
         await write(line)
+        await time_slice.yield_if_due()
     if not disconnected:
         await response.write_eof()
     return response

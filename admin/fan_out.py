@@ -20,7 +20,7 @@ from .render import escape_unprintable
 from .result import Alert, Cell, CommandError
 
 MAX_RESULT_BYTES = 1 << 20
-"""Most bytes of rows in one result, because a call between nodes is one message."""
+"""Most bytes of rows in the result of another node, because a call between nodes is one message."""
 
 
 ASKED_BY = "asked by"
@@ -56,10 +56,14 @@ _result_decoder = msgspec.msgpack.Decoder(NodeResult)
 
 
 class ClusterResult(msgspec.Struct):
-    """The results of the nodes, this node first, and a sentence for each node without a result."""
+    """The results of the nodes, this node first, and a sentence for each node without a result.
+
+    `incomplete`: a node that runs has not answered, or has more rows than fit.
+    """
 
     results: list[NodeResult]
     failures: list[str]
+    incomplete: bool = False
 
     def alerts(self) -> list[Alert]:
         """The sentences as alerts."""
@@ -79,8 +83,10 @@ async def run_on_all_nodes(context: Context, command: str, handler: LocalHandler
         try:
             found = _result_decoder.decode(await cluster.ask(node, request))
         except (ClusterError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            total.incomplete = True
             return f"{node} did not answer: {error}"
         if found.truncated:
+            total.incomplete = True
             total.failures.append(f"{node} has more rows than one result holds: run the command on that node.")
         return found
 

@@ -15,7 +15,8 @@ from .dispatch import DONE, REFUSED, handle_request, log_command, run_command
 from .grammar import find
 from .registry import COMMANDS
 from .render import as_object
-from .result import CommandError
+from .result import CommandError, Part, Table
+from .wire import pieces
 
 ALIASES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("cluster",): ("cluster", "show"),
@@ -62,9 +63,21 @@ async def by_path(context: Context, request: web.Request) -> web.StreamResponse:
     words = command_line(request.match_info["command"], request.query)
     log_command(context, words, str(request.remote))
     parts, status = await run_command(context, words)
-    objects = [as_object(part) for part in parts]
-    body = msgspec.json.encode(objects[0] if len(objects) == 1 else objects)
+    objects = [await _encoded(context, part) for part in parts]
+    body = objects[0] if len(objects) == 1 else b"[" + b",".join(objects) + b"]"
     return web.Response(body=body, status=_STATUS.get(status, 500), content_type="application/json")
+
+
+async def _encoded(context: Context, part: Part) -> bytes:
+    """A part as a status object of VerneMQ. Other tasks run between the pieces of a long table."""
+    if not isinstance(part, Table):
+        return msgspec.json.encode(as_object(part))
+    time_slice = context.time_slice()
+    encoded = []
+    for rows in pieces(part.rows):
+        encoded.append(msgspec.json.encode([dict(zip(part.columns, row, strict=True)) for row in rows])[1:-1])
+        await time_slice.yield_if_due()
+    return b'{"type":"table","table":[' + b",".join(encoded) + b"]}"
 
 
 async def by_words(context: Context, request: web.Request) -> web.StreamResponse:

@@ -15,9 +15,10 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """An error as a sentence."""
+    """An error as a sentence. `incomplete`: rows are missing in the result because of it."""
 
     text: str
+    incomplete: bool = False
 
 
 class Table(msgspec.Struct, frozen=True):

@@ -13,6 +13,8 @@ from .result import Alert, Cell, Part, Table, Text
 
 ROWS = 500
 """Most rows in one line."""
+CHARACTERS = 1 << 20
+"""A line ends with the row that exceeds this number of characters."""
 
 
 class ResultLine(msgspec.Struct, omit_defaults=True):
@@ -44,11 +46,21 @@ def to_lines(parts: Iterable[Part], status: int) -> Iterator[bytes]:
     for part in parts:
         if isinstance(part, Table):
             yield _line(ResultLine("table", part.line, part.columns))
-            for at in range(0, len(part.rows), ROWS):
-                yield _line(ResultLine("rows", rows=part.rows[at : at + ROWS]))
+            for rows in pieces(part.rows):
+                yield _line(ResultLine("rows", rows=rows))
         else:
             yield _line(ResultLine("alert" if isinstance(part, Alert) else "text", part.text))
     yield _line(ResultLine("end", status=status))
+
+
+def pieces(rows: list[tuple[Cell, ...]]) -> Iterator[list[tuple[Cell, ...]]]:
+    """Cut the rows of a table into pieces, each for one turn of the event loop."""
+    begin = size = 0
+    for end, row in enumerate(rows, 1):
+        size += sum(len(cell) for cell in row if isinstance(cell, str))
+        if size > CHARACTERS or end - begin == ROWS or end == len(rows):
+            yield rows[begin:end]
+            begin, size = end, 0
 
 
 def progress_line(text: str) -> bytes:

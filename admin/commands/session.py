@@ -7,14 +7,26 @@ from ..columns import Query, field_flags
 from ..context import Context
 from ..fan_out import MAX_RESULT_BYTES, ClusterResult, LocalHandler, NodeResult, run_on_all_nodes
 from ..grammar import Argument, Call, Command, Flag, number
-from ..result import DONE, CommandError, Part, Table
+from ..result import DONE, Alert, CommandError, Part, Table
 from ..session_rows import DEFAULT, FIELDS, rows
 
 _MOUNTPOINT = Flag("mountpoint", "the mountpoint of the client; default: none", "m", "MOUNTPOINT")
 _CLEANUP = Flag("cleanup", "also end the session and delete its subscriptions and messages", "c")
 
 
-async def _show_local(context: Context, call: Call) -> NodeResult:
+MAX_OWN_BYTES = 256 << 20
+"""Most bytes of rows of the node that the operator asks, because it keeps them in memory until it has all."""
+
+
+async def _show_own(context: Context, call: Call) -> NodeResult:
+    return await _rows(context, call, MAX_OWN_BYTES)
+
+
+async def _show_to_peer(context: Context, call: Call) -> NodeResult:
+    return await _rows(context, call, MAX_RESULT_BYTES)
+
+
+async def _rows(context: Context, call: Call, max_bytes: int) -> NodeResult:
     query = Query(call, DEFAULT)
     found, size = NodeResult([]), 0
     if not query.limit:
@@ -22,7 +34,7 @@ async def _show_local(context: Context, call: Call) -> NodeResult:
     async for row in rows(context, query):
         cells = query.cells(row)
         size += sum(len(str(cell)) for cell in cells)
-        if size > MAX_RESULT_BYTES and found.rows:
+        if size > max_bytes and found.rows:
             found.truncated = True
             break
         found.rows.append(cells)
@@ -33,11 +45,16 @@ async def _show_local(context: Context, call: Call) -> NodeResult:
 
 async def _show(context: Context, call: Call) -> list[Part]:
     query = Query(call, DEFAULT)
-    answers = await run_on_all_nodes(context, "session show", _show_local, call)
-    table = Table(query.columns, [row for found in answers.results for row in found.rows][: query.limit])
-    if answers.results[0].truncated:
-        answers.failures.append("There are more rows than one result holds: select fewer columns, or add a filter.")
-    return [table, *answers.alerts()]
+    answers = await run_on_all_nodes(context, "session show", _show_own, call)
+    own, *others = answers.results
+    for found in others:
+        own.rows.extend(found.rows)
+    del own.rows[query.limit :]
+    alerts = [Alert(text, answers.incomplete) for text in answers.failures]
+    if own.truncated:
+        said = f"{context.node.name} has more rows than one result holds: select fewer columns, or add a filter."
+        alerts.append(Alert(said, incomplete=True))
+    return [Table(query.columns, own.rows), *alerts]
 
 
 async def _disconnect_local(context: Context, call: Call) -> NodeResult:
@@ -131,7 +148,7 @@ COMMANDS = (
 )
 
 LOCAL_HANDLERS: dict[str, LocalHandler] = {
-    "session show": _show_local,
+    "session show": _show_to_peer,
     "session disconnect": _disconnect_local,
     "session unsubscribe": _unsubscribe_local,
 }

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+import pytest
 
-from strogoff.admin import fan_out
 from strogoff.admin.commands import session
 from strogoff.admin.commands.cluster import TIMEOUT_S
 from strogoff.admin.fan_out import ASKED_BY, NodeResult, RemoteCommand, answer_peers
@@ -104,11 +104,13 @@ def test_results_of_other_nodes_are_merged_and_bounded(tmp_path: Path) -> None:
         fake.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult([("b1",), ("b2",)], truncated=True))
         answer = await harness.admin("session", "show", "--client_id", "--limit=2", "--format=json")
         assert answer.json[0]["table"] == [{"client_id": "here"}, {"client_id": "b1"}]
-        assert "b@127.0.0.1 has more rows than one result holds" in answer.out
+        assert "b@127.0.0.1 has more rows than one result holds: run the command on that node" in answer.out
+        assert answer.status == 1
         assert "c@127.0.0.1 was left out: it does not run" in answer.out
         fake.answers = {}
         answer = await harness.admin("session", "show", "--client_id")
         assert "b@127.0.0.1 did not answer: nobody answers" in answer.err and "here" in answer.out
+        assert answer.status == 1
         fake.answers["b@127.0.0.1"] = b"\xc1"
         answer = await harness.admin("session", "show", "--client_id")
         assert "b@127.0.0.1 did not answer" in answer.err
@@ -140,18 +142,23 @@ def test_a_command_of_another_node_is_logged_with_what_it_is_about(tmp_path: Pat
     run_with_server(tmp_path, test)
 
 
-def test_an_answer_has_a_bound(tmp_path: Path) -> None:
-    """The answer of one node fits into one message between nodes."""
+def test_only_the_answer_to_another_node_has_a_small_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fits into one message between nodes. The node that the operator asks shows all of its own rows."""
+    show = ("session", "show", "--client_id", "--format=json")
 
     async def test(harness: ServerHarness) -> None:
         for number in range(3):
             await harness.client(f"client-{number}")
-        before, elsewhere_bytes = fan_out.MAX_RESULT_BYTES, 20
-        session.MAX_RESULT_BYTES = elsewhere_bytes  # type: ignore[attr-defined]
-        try:
-            answer = await harness.admin("session", "show", "--client_id", "--format=json")
-        finally:
-            session.MAX_RESULT_BYTES = before  # type: ignore[attr-defined]
-        assert len(answer.json[0]["table"]) == 2 and "more rows than one result holds" in answer.out
+        monkeypatch.setattr(session, "MAX_RESULT_BYTES", 20)
+        assert len((await harness.good(*show)).table) == 3
+        harness.server.cluster = port = cast(Any, FakeOperatorPort())
+        answer_peers(harness.context, session.LOCAL_HANDLERS)
+        answer = await port.operate(msgspec.msgpack.encode(RemoteCommand("session show", {}, [("client_id", None)])))
+        assert msgspec.msgpack.decode(answer, type=NodeResult) == NodeResult([("client-0",), ("client-1",)], True)
+        harness.server.cluster = None
+        monkeypatch.setattr(session, "MAX_OWN_BYTES", 20)
+        too_long = await harness.admin(*show)
+        assert (too_long.status, len(too_long.json[0]["table"])) == (1, 2)
+        assert f"{harness.context.node.name} has more rows than one result holds" in too_long.out
 
     run_with_server(tmp_path, test)

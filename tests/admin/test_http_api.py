@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from strogoff.admin import wire
 from strogoff.admin.http_api import command_line
 
 from .fake_operator_port import FakeOperatorPort
@@ -41,7 +42,9 @@ def test_from_path_to_words(path: str, words: list[str]) -> None:
     assert command_line(url.path, url.query) == words
 
 
-def test_answers(tmp_path: Path) -> None:
+def test_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "ROWS", 7)
+
     async def test(harness: ServerHarness) -> None:
         async def get(path: str, method: str = "GET") -> tuple[int, Any]:
             status, text = await harness.get(f"/api/v1/{path}", method=method)
@@ -51,6 +54,8 @@ def test_answers(tmp_path: Path) -> None:
         name = harness.context.node.name
         assert await get("cluster/show") == (200, {"type": "table", "table": [{"Node": name, "Running": True}]})
         assert await get("session/show?--client_id") == (200, {"type": "table", "table": [{"client_id": "a b"}]})
+        status, said = await get("metrics/show")
+        assert (status, said["type"]) == (200, "table") and len(said["table"]) > 100
         assert await get("sessions?--client_id=none") == (200, {"type": "table", "table": []})
         path = "session/disconnect?client-id=a%20b&--mountpoint=&--cleanup"
         assert await get(path) == (200, {"type": "text", "text": "Done"})

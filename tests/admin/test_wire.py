@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.admin.result import Alert, Part, Table, Text
-from strogoff.admin.wire import ROWS, TruncatedResult, from_lines, progress_line, to_lines
+from strogoff.admin.wire import CHARACTERS, ROWS, TruncatedResult, from_lines, progress_line, to_lines
 
 
 def test_an_answer_survives_a_round_trip() -> None:
@@ -20,6 +20,14 @@ def test_an_answer_survives_a_round_trip() -> None:
     assert len(lines) == 1 + 1 + 3 + 1 + 1 + 1
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
     assert from_lines(lines) == (parts, 3)
+
+
+def test_a_line_ends_behind_many_characters() -> None:
+    rows = [("x" * CHARACTERS, 1), ("a", 2), ("y" * CHARACTERS, 3), ("z", 4)]
+    parts: list[Part] = [Table(("text", "number"), list(rows))]
+    lines = list(to_lines(parts, 0))
+    assert len(lines) == 1 + 2 + 1
+    assert from_lines(lines) == (parts, 0)
 
 
 @pytest.mark.parametrize(
