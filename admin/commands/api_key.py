@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..api_keys import DEFAULT_SCOPE, SCOPES, ApiKeyError
 from ..context import Context
 from ..grammar import Argument, Call, Command
-from ..result import DONE, CommandError, Part, Table, Text
+from ..result import DONE, CommandError, Part, Table
 
 _SCOPES = ", ".join(SCOPES)
 _SCOPE = Argument("scope", f"one of {_SCOPES}; default {DEFAULT_SCOPE}", optional=True)
@@ -18,8 +18,10 @@ async def _create(context: Context, call: Call) -> list[Part]:
         key = context.api_keys.create(call.arguments.get("scope", DEFAULT_SCOPE), call.arguments.get("expires"))
     except ApiKeyError as error:
         raise CommandError(str(error)) from None
+    # the key is valid from now on, also if the cluster does not have it in time
+    await call.report(key)
     await context.replicated()
-    return [Text(key)]
+    return []
 
 
 async def _add(context: Context, call: Call) -> list[Part]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ..fake_operator_port import FakeOperatorPort
 from ..server_harness import ServerHarness, run_with_server, running_server
 
 
@@ -29,6 +30,23 @@ def test_create_and_show(tmp_path: Path) -> None:
             "+----+-------+-------------------+-----------+\n"
         )
         assert (await harness.good("api-key", "show", "scope=health")).out == ""
+
+    run_with_server(tmp_path, test)
+
+
+def test_a_key_that_not_all_nodes_have_yet_is_shown(tmp_path: Path) -> None:
+    """It is valid. Without it the operator could neither use nor delete it."""
+
+    async def test(harness: ServerHarness) -> None:
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        fake.slow = "not everyone has it"
+        answer = await harness.admin("api-key", "create")
+        assert (answer.status, answer.err) == (1, "not everyone has it\n")
+        assert harness.context.api_keys.check(answer.out.strip(), "mgmt") == "ok"
+        answer = await harness.admin("api-key", "create", "--format=json")
+        key, alert = answer.json
+        assert (answer.status, alert["type"]) == (1, "alert")
+        assert harness.context.api_keys.check(key["text"], "mgmt") == "ok"
 
     run_with_server(tmp_path, test)
 
