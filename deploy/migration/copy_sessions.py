@@ -1,6 +1,7 @@
 """Make the durable sessions of a VerneMQ cluster, with their subscriptions, at Strogoff, before their clients move.
 
-    vmq-admin session show --client_id --topic --qos --clean_session=false --limit=1000000 --format=json > sessions.json
+    vmq-admin session show --client_id --topic --qos --rap --no_local --clean_session=false --limit=1000000 \\
+        --format=json > sessions.json
     python deploy/migration/copy_sessions.py sessions.json --host strogoff.example --port 1899
 
 The first command runs at the old cluster. docs/migrating-from-vernemq.md has all steps. A client that has moved already
@@ -30,8 +31,8 @@ WITHIN_S = 30.0
 EXPIRY_S = 7 * 86400
 """How long a session waits for its client, in seconds. When it connects, its own interval counts."""
 
-Sessions = dict[str, dict[str, int]]
-"""Client id -> filter -> QoS."""
+Sessions = dict[str, dict[str, SubscribeOptions]]
+"""Client id -> filter -> subscription."""
 
 
 def read(text: str) -> Sessions:
@@ -49,29 +50,41 @@ def read(text: str) -> Sessions:
             raise ValueError(f"this row has no client_id, or a wrong qos: {row}") from None
         filters = sessions.setdefault(client, {})
         if topic not in (None, "", "undefined"):
-            filters[str(topic)] = qos
+            filters[str(topic)] = SubscribeOptions(
+                str(topic),
+                qos,
+                no_local=_is_true(row.get("no_local")),
+                retain_as_published=_is_true(row.get("rap")),
+                # the client has got the retained messages from the old cluster
+                retain_handling=2,
+            )
     if not sessions:
-        raise ValueError("there are no sessions in it: give session show the options --client_id --topic --qos")
+        flags = "--client_id --topic --qos --rap --no_local"
+        raise ValueError(f"there are no sessions in it: give session show the flags {flags}")
     return sessions
+
+
+def _is_true(cell: object) -> bool:
+    return str(cell).lower() == "true"
 
 
 async def copy(sessions: Sessions, host: str, port: int, expiry_s: int, **login: str | None) -> list[str]:
     """Make the sessions. Returns a sentence for each one that could not be made as a whole."""
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def make(client_id: str, filters: Mapping[str, int]) -> list[str]:
+    async def make(client_id: str, wanted: list[SubscribeOptions]) -> list[str]:
         async with turns:
             try:
-                return await _make(client_id, filters, host, port, expiry_s, login)
+                return await _make(client_id, wanted, host, port, expiry_s, login)
             except (MqttError, OSError, TimeoutError, ValueError) as error:
                 return [f"{client_id}: {error or type(error).__name__}"]
 
-    problems = await asyncio.gather(*[make(name, filters) for name, filters in sessions.items()])
+    problems = await asyncio.gather(*[make(name, list(filters.values())) for name, filters in sessions.items()])
     return [problem for each in problems for problem in each]
 
 
 async def _make(
-    client_id: str, filters: Mapping[str, int], host: str, port: int, expiry_s: int, login: Mapping[str, Any]
+    client_id: str, wanted: list[SubscribeOptions], host: str, port: int, expiry_s: int, login: Mapping[str, Any]
 ) -> list[str]:
     # what comes meanwhile belongs to the client: nothing is acknowledged, and no retained message is asked for
     client = Client(
@@ -79,7 +92,6 @@ async def _make(
     )
     await client.connect(timeout=WITHIN_S)
     problems = []
-    wanted = [SubscribeOptions(name, qos, retain_handling=2) for name, qos in filters.items()]
     for first in range(0, len(wanted), PER_PACKET):
         try:
             await client.subscribe(wanted[first : first + PER_PACKET], timeout=WITHIN_S)

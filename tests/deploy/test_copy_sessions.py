@@ -8,19 +8,27 @@ from pathlib import Path
 import pytest
 
 from deploy.migration.copy_sessions import main, read
+from strogoff.mqtt.packets import SubscribeOptions
 from strogoff.testing import Cluster, SyncCluster
 from strogoff.testing.fixtures import ClientFactory
 
 ROWS = [
-    {"client_id": "c1", "topic": "a/#", "qos": 1, "clean_session": False},
-    {"client_id": "c1", "topic": "b/+/c", "qos": 2, "clean_session": False},
+    {"client_id": "c1", "topic": "a/#", "qos": 1, "rap": True, "no_local": False, "clean_session": False},
+    {"client_id": "c1", "topic": "b/+/c", "qos": 2, "rap": "false", "no_local": "true", "clean_session": False},
     {"client_id": "client two", "topic": "$share/g/x", "qos": 1, "clean_session": False},
     {"client_id": "silent", "topic": None, "qos": None, "clean_session": False},
 ]
 
 
 def test_both_forms_of_the_output_are_read() -> None:
-    wanted = {"c1": {"a/#": 1, "b/+/c": 2}, "client two": {"$share/g/x": 1}, "silent": {}}
+    wanted = {
+        "c1": {
+            "a/#": SubscribeOptions("a/#", 1, False, True, 2),
+            "b/+/c": SubscribeOptions("b/+/c", 2, True, False, 2),
+        },
+        "client two": {"$share/g/x": SubscribeOptions("$share/g/x", 1, False, False, 2)},
+        "silent": {},
+    }
     assert read(json.dumps([{"type": "table", "table": ROWS}])) == wanted
     assert read(json.dumps({"type": "table", "table": ROWS})) == wanted
 
@@ -52,11 +60,14 @@ def test_the_clients_find_their_sessions_and_what_came_meanwhile(
     host, port = mqtt_broker.host, str(mqtt_broker.port)
     assert main([str(tmp_path / "sessions.json"), "--host", host, "--port", port]) == 0
     assert capsys.readouterr().out == "3 sessions with 3 subscriptions, 0 problems\n"
-    writer.publish("a/2", "while away", qos=1)
+    writer.publish("a/2", "while away", qos=1, retain=True)
     writer.publish("b/x/c", "twice?", qos=2)
     client = mqtt_client("c1", clean_start=False)
     assert client.session_present
-    assert [client.message().text for _ in range(2)] == ["while away", "twice?"]
+    client.publish("b/own/c", "no local", qos=1)
+    writer.publish("a/3", "last", qos=1)
+    came = [client.message() for _ in range(3)]
+    assert [(each.text, each.retain) for each in came] == [("while away", True), ("twice?", False), ("last", False)]
     assert mqtt_client("client two", clean_start=False).session_present
     assert mqtt_client("silent", clean_start=False).session_present
 
