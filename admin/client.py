@@ -17,9 +17,10 @@ from ..broker.listeners.unix_paths import unix_address
 from .wire import Refusal, TruncatedResult
 
 ANSWER_S = 600.0
-"""Time limit for a node that sends nothing, in seconds."""
+"""Time limit for a node that has begun its answer and sends nothing, in seconds."""
 CONNECT_S = 10.0
-"""Time limit for opening a connection, in seconds."""
+"""Time limit for opening a connection, and then for the begin of the answer, in seconds. A node sends the headers before
+it runs the command."""
 API_PATH = "/api/v1"
 
 
@@ -52,21 +53,24 @@ class _UnixConnection(HTTPConnection):
 
 
 class UnixSocketClient:
-    """The client of a node on this machine, over its unix socket. The node may be silent for `answer_s` seconds.
+    """The client of a node on this machine, over its unix socket.
 
+    The node may be silent for `answer_s` seconds, by default for `CONNECT_S` before its answer and for `ANSWER_S` in it.
     `busy` is a sentence about the process of a node that does not answer, "" if no process is known.
     """
 
-    def __init__(self, node: str, path: Path, answer_s: float = ANSWER_S, busy: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self, node: str, path: Path, answer_s: float | None = None, busy: Callable[[], str] = lambda: ""
+    ) -> None:
         self.name = f"Node '{node}'"
         self._node = f"node '{node}'"
         self._path = path
-        self._answer_s = answer_s
+        self._begin_s, self._answer_s = answer_s or CONNECT_S, answer_s or ANSWER_S
         self._busy = busy
 
     def run(self, words: list[str]) -> Iterator[bytes]:
         """See `NodeClient`."""
-        connection = _UnixConnection(str(self._path), self._answer_s)
+        connection = _UnixConnection(str(self._path), self._begin_s)
         try:
             response = self._post(connection, words)
             if response.status != 200:
@@ -80,7 +84,7 @@ class UnixSocketClient:
         down, path = f"{self.name} not responding to pings.", self._path.absolute()
         try:
             connection.request("POST", "/command", msgspec.json.encode({"words": words}))
-            return connection.getresponse()
+            return _begun(connection, self._answer_s)
         except FileNotFoundError:
             none = f"There is no {path}: the node does not run, or it has another data directory."
             raise Unreachable(f"{down} {self._busy() or none}") from None
@@ -90,7 +94,7 @@ class UnixSocketClient:
             killed = f"No process listens on {path}: the node was killed."
             raise Unreachable(f"{down} {self._busy() or killed}") from None
         except TimeoutError:
-            said = f"{down} The node sent no answer within {self._answer_s:g} s. {self._busy()}"
+            said = f"{down} The node sent no answer within {self._begin_s:g} s. {self._busy()}"
             raise Unreachable(said.rstrip()) from None
         except (OSError, HTTPException) as error:
             raise Unreachable(f"{down} {path}: {error}") from None
@@ -138,7 +142,6 @@ class HttpClient:
         down = f"{self.name} cannot be reached:"
         try:
             connection.connect()
-            connection.sock.settimeout(ANSWER_S)
         except (socket.gaierror, UnicodeError):
             raise Unreachable(f"{down} there is no host {self._host}.") from None
         except ConnectionRefusedError:
@@ -159,9 +162,9 @@ class HttpClient:
             headers["Authorization"] = f"Basic {b64encode(f'{self._api_key}:'.encode()).decode()}"
         try:
             connection.request("POST", self._path, msgspec.json.encode({"words": words}), headers)
-            return connection.getresponse()
+            return _begun(connection, ANSWER_S)
         except TimeoutError:
-            raise Unreachable(f"{self.name} did not answer within {ANSWER_S:.0f} s.") from None
+            raise Unreachable(f"{self.name} did not answer within {CONNECT_S:.0f} s.") from None
         except (OSError, HTTPException) as error:
             hung_up = isinstance(error, OSError)
             said = f"{self.name} {'closed the connection' if hung_up else 'answered with something that is not HTTP'}"
@@ -198,6 +201,14 @@ def _tls_context(cafile: str) -> ssl.SSLContext:
         raise Unreachable(f"--cafile: {cafile} holds no certificates.") from None
     except OSError as error:
         raise Unreachable(f"--cafile: {cafile}: {(error.strerror or str(error)).lower()}.") from None
+
+
+def _begun(connection: HTTPConnection, answer_s: float) -> HTTPResponse:
+    """The answer that the node has begun. Its rest may take `answer_s` seconds from one piece to the next."""
+    reading = connection.sock  # the connection forgets it if it ends with this answer
+    response = connection.getresponse()
+    reading.settimeout(answer_s)
+    return response
 
 
 def _lines(name: str, response: HTTPResponse, answer_s: float) -> Iterator[bytes]:

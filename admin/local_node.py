@@ -8,7 +8,7 @@ from pathlib import Path
 from ..configs import Settings, load, usual_file
 from ..configs.orchestrators import KUBERNETES
 from ..storage.lock_owner import HiddenOwnerError, open_owner
-from .client import ANSWER_S, UnixSocketClient
+from .client import UnixSocketClient
 
 
 def local_settings(conf: Path | None, data_dir: str | None) -> Settings:
@@ -27,8 +27,8 @@ def local_settings(conf: Path | None, data_dir: str | None) -> Settings:
     return load(file, environ, {} if data_dir is None else {"platform_data_dir": data_dir})
 
 
-def local_client(settings: Settings, answer_s: float = ANSWER_S) -> UnixSocketClient:
-    """The client of the node with these settings. The node may be silent for `answer_s` seconds."""
+def local_client(settings: Settings, answer_s: float | None = None) -> UnixSocketClient:
+    """The client of the node with these settings; `answer_s` as for `UnixSocketClient`."""
     path = Path(str(settings["node.admin_socket"]))
     return UnixSocketClient(str(settings["nodename"]), path, answer_s, lambda: _busy(settings))
 

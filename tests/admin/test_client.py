@@ -187,8 +187,6 @@ def test_an_address_without_a_listener(capsys: pytest.CaptureFixture[str], monke
 
 def test_silence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
-    monkeypatch.setattr(client, "CONNECT_S", 0.05)
-    monkeypatch.setattr(client, "ANSWER_S", 0.05)
 
     def silent(connection: socket.socket) -> None:
         over.wait(10)
@@ -197,11 +195,13 @@ def test_silence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
         answering(b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nContent-Length: 9\r\n\r\n{")(connection)
         over.wait(10)
 
-    for scheme, serve, said in (
-        ("https", silent, "cannot be reached: no answer within 0 s."),
-        ("http", silent, "did not answer within 0 s."),
-        ("http", half, "went silent: it sent nothing for 0.05 s."),
+    for scheme, serve, said, begin_s, answer_s in (
+        ("https", silent, "cannot be reached: no answer within 0 s.", 0.05, 60),
+        ("http", silent, "did not answer within 0 s.", 0.05, 60),
+        ("http", half, "went silent: it sent nothing for 0.05 s.", 60, 0.05),
     ):
+        monkeypatch.setattr(client, "CONNECT_S", begin_s)
+        monkeypatch.setattr(client, "ANSWER_S", answer_s)
         over.clear()
         with listening(serve) as port:
             assert main(["--url", f"{scheme}://127.0.0.1:{port}", *WORDS]) == 1

@@ -6,15 +6,18 @@ import asyncio
 import socket
 import stat
 import sys
+import threading
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from strogoff.admin.client import UnixSocketClient
+from strogoff.admin import client
+from strogoff.admin.client import Unreachable, UnixSocketClient
 from strogoff.broker.listeners.sockets import ListenError
 from tests.harness.waiting import until
 
+from .fake_operator_port import FakeOperatorPort
 from .server_harness import ServerHarness, run_with_server, running_server
 
 
@@ -94,14 +97,58 @@ def test_malformed_requests_are_refused(tmp_path: Path, body: bytes) -> None:
     run_with_server(tmp_path, test)
 
 
+def test_a_node_begins_its_answer_before_it_runs_the_command(tmp_path: Path) -> None:
+    """So vmq-admin tells a node that hangs from a command that takes long."""
+
+    async def test(harness: ServerHarness) -> None:
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        fake.go_on.clear()
+        connector = aiohttp.UnixConnector(str(harness.directory / "d" / "admin.sock"))
+        body = b'{"words":["cluster","join","discovery-node=b@127.0.0.1"]}'
+        async with asyncio.timeout(10), aiohttp.ClientSession(connector=connector) as session:
+            async with session.post("http://localhost/command", data=body) as response:
+                assert response.status == 200 and not fake.go_on.is_set()
+                fake.go_on.set()
+                assert b"Done" in await response.read()
+
+    run_with_server(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("begin_s", "answer_s", "said"),
+    [(0.05, 60, "The node sent no answer within 0.05 s."), (60, 0.05, "went silent: it sent nothing for 0.05 s.")],
+)
+def test_a_node_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin_s: float, answer_s: float, said: str
+) -> None:
+    monkeypatch.setattr(client, "CONNECT_S", begin_s)
+    monkeypatch.setattr(client, "ANSWER_S", answer_s)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen()
+
+        def begin() -> None:
+            with listening.accept()[0] as accepted:
+                if begin_s > answer_s:
+                    accepted.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{")
+                while accepted.recv(65536):
+                    pass
+
+        node = threading.Thread(target=begin)
+        node.start()
+        with pytest.raises(Unreachable, match=said):
+            list(UnixSocketClient("n", tmp_path / "s").run(["node", "status"]))
+        node.join(10)
+
+
 def test_a_client_that_goes_before_its_command_begins(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """One line. Before, aiohttp printed a traceback, for example after a health check that gave up."""
 
     async def test(harness: ServerHarness) -> None:
         body = b'{"words":["node","status"]}'
-        with socket.socket(socket.AF_UNIX) as client:  # the event loop of the node stands meanwhile
-            client.connect(str(tmp_path / "d" / "admin.sock"))
-            client.sendall(b"POST /command HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        with socket.socket(socket.AF_UNIX) as gone:  # the event loop of the node stands meanwhile
+            gone.connect(str(tmp_path / "d" / "admin.sock"))
+            gone.sendall(b"POST /command HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
         said = "notice vmq-admin node status: the client had gone; the command was not run"
         if sys.version_info < (3, 12):  # later ones notice the end of the client before the request begins
             await until(lambda: said in harness.lines)
