@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .grammar import Call, Flag
+from .grammar import NO_EFFECT, Call, Flag, number
 from .patterns import Pattern, PatternError
 from .result import Cell, CommandError
 
 Row = dict[str, Cell]
 Test = Callable[[Cell], bool]
 
-NOT_FIELDS = ("limit", "rowtimeout")
+LIMITS = (
+    Flag("limit", "most rows; default 100", value="N", convert=number),
+    Flag("rowtimeout", NO_EFFECT, value="MS", convert=number),
+)
+"""The flags of a `show` command with columns that are no fields."""
+_NOT_FIELDS = tuple(flag.name for flag in LIMITS)
 
 
 def field_flags(fields: Iterable[str]) -> tuple[Flag, ...]:
@@ -27,7 +32,7 @@ class Query:
     """The columns and filters of a command line. A row must pass all filters."""
 
     def __init__(self, call: Call, default: tuple[str, ...]) -> None:
-        asked = [(name, value) for name, value in call.flags if name not in NOT_FIELDS]
+        asked = [(name, value) for name, value in call.flags if name not in _NOT_FIELDS]
         self.columns = tuple(dict.fromkeys(name for name, _ in asked)) or default
         self.limit: int = call.flag("limit", 100)
         self._tests = [(name, _test(name, value)) for name, value in asked if value is not None]

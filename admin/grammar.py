@@ -57,6 +57,9 @@ class Flag(msgspec.Struct, frozen=True):
     convert: Callable[[str], Any] = str
 
 
+NO_EFFECT = "no effect: it exists for scripts that were written for VerneMQ"
+"""The help of an argument or flag of VerneMQ that has no meaning here."""
+
 Report = Callable[[str], Awaitable[None]]
 
 
@@ -191,7 +194,11 @@ def _flag(command: Command, call: Call, word: str, todo: list[str]) -> None:
         near = get_close_matches(name[:80], [flag.name for flag in command.flags], 1, 0.6)
         hint = f" Did you mean --{near[0]}?" if near else ""
         raise CommandError(f"{command.name} has no flag {word.partition('=')[0]}.{hint}\n{command.explain()}")
-    if not equals and flag.value and not flag.optional:
+    wants = bool(flag.value) and not equals
+    if wants and flag.optional:
+        # `-a false` is VerneMQ's form; `-a` alone may precede another flag or an argument
+        wants = short and bool(todo) and not todo[0].startswith("-") and "=" not in todo[0]
+    if wants:
         if not todo:
             raise CommandError(f"--{flag.name} needs a value: --{flag.name}={flag.value}.")
         equals, text = "=", todo.pop(0)

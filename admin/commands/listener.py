@@ -9,7 +9,7 @@ from ...broker.plugins.hooks import PluginError
 from ...cluster.membership.discovery import parse_address
 from ...configs import ConfigError, ListenerSettings, Settings, load
 from ..context import Context
-from ..grammar import Argument, Call, Command, Flag, number
+from ..grammar import NO_EFFECT, Argument, Call, Command, Flag, number
 from ..http_listeners import TYPES as HTTP_TYPES
 from ..result import DONE, Cell, CommandError, Part, Table
 
@@ -44,6 +44,7 @@ _SWITCHES = {
 _VALUES = {
     "mountpoint": "the mountpoint of its clients",
     "max_connections": "most connections, or infinity",
+    "nr_of_acceptors": NO_EFFECT,
     "tls_handshake_timeout": "milliseconds",
     "proxy_xff_trusted_intermediate": "addresses of trusted proxies, separated by semicolons",
     "proxy_xff_cn_header": "the header with the user name",

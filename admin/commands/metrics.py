@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..context import Context
-from ..grammar import Call, Command, Flag, boolean
+from ..grammar import NO_EFFECT, Call, Command, Flag, boolean
 from ..metric_names import described
 from ..metrics import Metric
 from ..result import DONE, Cell, Part, Table
@@ -52,6 +52,7 @@ COMMANDS = (
             Flag("mqtt_version", "only series with this label (4 or 5)", value="VERSION"),
             Flag("reason_code", "only series with this label", value="NAME"),
             Flag("return_code", "only series with this label", value="NAME"),
+            Flag("group", NO_EFFECT, value="NAME"),
         ),
     ),
     Command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...broker.plugins.hook_table import HOOKS
 from ..context import Context
-from ..grammar import Call, Command, Flag
+from ..grammar import NO_EFFECT, Call, Command, Flag
 from ..result import Cell, Part, Table
 
 _APPLICATIONS = ("vmq_passwd", "vmq_acl")
@@ -32,6 +32,7 @@ COMMANDS = (
         flags=(
             Flag("plugin", "only this plugin", value="NAME"),
             Flag("hook", "only plugins with this hook", value="NAME"),
+            Flag("internal", NO_EFFECT),
         ),
     ),
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...broker import operations
-from ..columns import Query, Row, field_flags
+from ..columns import LIMITS, Query, Row, field_flags
 from ..context import Context
-from ..grammar import Call, Command, Flag, number
+from ..grammar import Call, Command, Flag
 from ..result import DONE, CommandError, Part, Table
 
 _FIELDS = ("payload", "topic", "mountpoint")
@@ -53,7 +53,7 @@ COMMANDS = (
         "retain show",
         "Show retained messages: --FIELD selects a column, --FIELD=VALUE and --FIELD=~REGEX also filter.",
         _show,
-        flags=(*field_flags(_FIELDS), Flag("limit", "most rows; default 100", value="N", convert=number)),
+        flags=(*field_flags(_FIELDS), *LIMITS),
     ),
     Command(
         "retain delete",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...broker import operations
-from ..columns import Query, field_flags
+from ..columns import LIMITS, Query, field_flags
 from ..context import Context
 from ..fan_out import MAX_RESULT_BYTES, ClusterResult, LocalHandler, NodeResult, run_on_all_nodes
-from ..grammar import Argument, Call, Command, Flag, number
+from ..grammar import NO_EFFECT, Argument, Call, Command, Flag
 from ..result import DONE, Alert, CommandError, Part, Table
 from ..session_rows import DEFAULT, FIELDS, rows
 
@@ -122,7 +122,7 @@ COMMANDS = (
         "session show",
         "Show sessions: --FIELD selects a column, --FIELD=VALUE and --FIELD=~REGEX also filter; rows pass all filters.",
         _show,
-        flags=(*field_flags(FIELDS), Flag("limit", "most rows; default 100", value="N", convert=number)),
+        flags=(*field_flags(FIELDS), *LIMITS),
     ),
     Command(
         "session disconnect",
@@ -143,7 +143,7 @@ COMMANDS = (
         "Remove a subscription on behalf of its client.",
         _unsubscribe,
         arguments=(Argument("client-id", "the client"), Argument("topic", "the filter as the client wrote it")),
-        flags=(_MOUNTPOINT,),
+        flags=(_MOUNTPOINT, Flag("plugin", NO_EFFECT, "p", "PLUGIN", optional=True)),
     ),
 )
 

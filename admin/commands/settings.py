@@ -11,8 +11,10 @@ from ...configs import Key as ConfigKey
 from ...configs import schema
 from ...configs.reference import EFFECTS
 from ..context import Context
-from ..grammar import Call, Command, Flag
+from ..grammar import NO_EFFECT, Argument, Call, Command, Flag
 from ..result import Alert, Cell, CommandError, Part, Table, Text, sentence
+
+_APP = Argument("app", NO_EFFECT, optional=True)
 
 
 def _known(name: str) -> ConfigKey:
@@ -202,12 +204,14 @@ COMMANDS = (
         "config show",
         "Show the values of files and environment (Env), of this node (Node), and of all nodes (Global).",
         _config_show,
+        arguments=(_APP,),
         flags=(Flag("key", "only this key", "k", "KEY"),),
     ),
     Command(
         "config reset",
         "Remove a setting of this node, or with --global of all nodes: the next lower level becomes effective.",
         _config_reset,
+        arguments=(_APP,),
         flags=(
             Flag("key", "the key", "k", "KEY"),
             Flag("local", "the setting for this node"),

@@ -79,6 +79,15 @@ def test_ways_to_write_a_value(words: list[str]) -> None:
     assert parse(KICK, [*GOOD, *words]).flag("mountpoint", "") == "mp"
 
 
+def test_a_short_flag_takes_the_next_word_also_if_its_value_may_be_left_out() -> None:
+    """`metrics show -a false` is VerneMQ's form."""
+    assert parse(KICK, ["-a", "false", *GOOD]).flags == [("aggregate", False)]
+    for left_out in (["-a", *GOOD], [*GOOD, "-a"], [*GOOD, "-a", "-c"]):
+        assert parse(KICK, left_out).flags[0] == ("aggregate", None)
+    with pytest.raises(CommandError, match="false is not expected here"):
+        parse(KICK, [*GOOD, "--aggregate", "false"])
+
+
 def test_positional_arguments() -> None:
     assert parse(SET, ["a=b", "c"]).positionals == ["a=b", "c"]
 

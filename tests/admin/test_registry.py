@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.admin.grammar import Command, find
+from strogoff.admin.grammar import Command, find, parse
 from strogoff.admin.registry import COMMANDS
 
 
@@ -22,3 +22,21 @@ def test_every_command_has_a_description(command: Command) -> None:
     assert len(set(names)) == len(names)
     assert len(set(shorts)) == len(shorts)
     assert command.explain().startswith(f"Usage: vmq-admin {command.name}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "session show --client_id --rowtimeout=1000",
+        "session unsubscribe client-id=c topic=t -p",
+        "session unsubscribe -p client-id=c topic=t",
+        "retain show --rowtimeout=100",
+        "listener start address=127.0.0.1 port=1884 --nr_of_acceptors=10",
+        "metrics show --group=vm -a false",
+        "plugin show --internal",
+        "config show app=vmq_server",
+        "config reset app=vmq_server --key=retry_interval",
+    ],
+)
+def test_scripts_for_vernemq_may_have_words_without_effect(line: str) -> None:
+    parse(*find(COMMANDS, line.split()))

@@ -42,6 +42,14 @@ def test_show(tmp_path: Path) -> None:
     )
 
 
+def test_start_with_a_flag_of_vernemq_without_effect(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        await harness.good("listener", "start", *at(0), "--nr_of_acceptors=10")
+        assert len((await harness.good("listener", "show", "--format=json")).table) == 2
+
+    run_with_server(tmp_path, test)
+
+
 def test_show_has_the_listeners_for_other_nodes(tmp_path: Path) -> None:
     """`vmqs` has priority, but not without certificates."""
 

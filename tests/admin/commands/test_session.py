@@ -48,6 +48,7 @@ def test_columns_filters_and_limit(tmp_path: Path) -> None:
         assert await rows("--client_id", "--protocol=5") == [{"client_id": "c4", "protocol": 5}]
         assert await rows("--client_id=~^c", "--limit=2") == [{"client_id": "c0"}, {"client_id": "c1"}]
         assert await rows("--limit", "0") == []
+        assert await rows("--rowtimeout=1", "--limit=1", "--client_id") == [{"client_id": "c0"}]
         assert await rows("--client_id=nobody") == []
 
     run_with_server(tmp_path, test)
