@@ -25,6 +25,8 @@ MAX_RESULT_BYTES = 1 << 20
 
 ASKED_BY = "asked by"
 """Name of one more argument: the node that asks. No command has an argument with a space in its name."""
+NODE_STATUS = "node status"
+"""The command that gets a node's part of `/status.json`. Monitoring asks for it every few seconds."""
 
 
 class RemoteCommand(msgspec.Struct, array_like=True):
@@ -124,7 +126,8 @@ def answer_peers(context: Context, commands: Mapping[str, LocalHandler]) -> None
         if handler is None:
             raise CallFailed(f"{command.command} is unknown to this node")
         asking = command.arguments.pop(ASKED_BY, "another node of the cluster")
-        context.server.log("info", escape_unprintable(f"vmq-admin {_written(command)}, asked by {asking}"))
+        level = "debug" if command.command == NODE_STATUS else "info"
+        context.server.log(level, escape_unprintable(f"vmq-admin {_written(command)}, asked by {asking}"))
         try:
             return msgspec.msgpack.encode(await handler(context, Call(command.arguments, command.flags, [])))
         except (CommandError, ClusterError, TimeoutError) as error:

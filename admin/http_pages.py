@@ -19,6 +19,8 @@ from . import http_api
 from .context import Context
 from .dispatch import MAX_REQUEST_BYTES
 from .exposition import CONTENT_TYPE, exposition, histogram_exposition, process_exposition
+from .fan_out import NODE_STATUS, LocalHandler, NodeResult, run_on_all_nodes
+from .grammar import Call
 from .http_auth import needs_api_key, require_api_key
 from .status import (
     cluster_facts,
@@ -125,26 +127,37 @@ def _health_of(context: Context, reasons: list[str]) -> web.Response:
 
 def _status(context: Context) -> list[Page]:
     async def status(request: web.Request) -> web.Response:
-        rows = [*context.server.listeners.show(), *context.http.show()]
-        listeners = [
-            {
-                "type": row.type,
-                "status": row.status,
-                "ip": row.address,
-                "port": row.port,
-                "mountpoint": row.mountpoint,
-                "max_conns": "infinity" if row.max_conns is None else row.max_conns,
-            }
-            for row in rows
-        ]
-        here: dict[str, Any] = {**figures(context), "mystatus": [members(context)], "listeners": listeners}
-        facts = cluster_facts(context)
-        if facts is not None:
-            here["cluster"] = facts
-            here["incidents"] = incidents(context)
-        return _json([{context.node.name: here}])
+        answers = await run_on_all_nodes(context, NODE_STATUS, _status_here, Call({}, [], []))
+        rows = [row for found in answers.results for row in found.rows]
+        return _json([{str(node): msgspec.Raw(str(text).encode()) for node, text in rows}])
 
     return [Page("GET", "/status.json", status)]
+
+
+async def _status_here(context: Context, call: Call) -> NodeResult:
+    """One row: the name of this node, and its part of `/status.json`."""
+    rows = [*context.server.listeners.show(), *context.http.show()]
+    listeners = [
+        {
+            "type": row.type,
+            "status": row.status,
+            "ip": row.address,
+            "port": row.port,
+            "mountpoint": row.mountpoint,
+            "max_conns": "infinity" if row.max_conns is None else row.max_conns,
+        }
+        for row in rows
+    ]
+    here: dict[str, Any] = {**figures(context), "mystatus": [members(context)], "listeners": listeners}
+    facts = cluster_facts(context)
+    if facts is not None:
+        here["cluster"] = facts
+        here["incidents"] = incidents(context)
+    return NodeResult([(context.node.name, msgspec.json.encode(here).decode())])
+
+
+LOCAL_HANDLERS: dict[str, LocalHandler] = {NODE_STATUS: _status_here}
+"""What other nodes of the cluster may ask of this node for their pages."""
 
 
 def _management(context: Context) -> list[Page]:

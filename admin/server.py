@@ -8,12 +8,12 @@ from pathlib import Path
 
 from ..broker.listeners.limiter import limiter_options
 from ..broker.process.server import Server
+from . import http_pages
 from .api_keys import ApiKeys, key_store_of
 from .commands import session, slot
 from .context import Context
 from .fan_out import answer_peers
 from .http_listeners import HttpListeners
-from .http_pages import application_for
 from .metrics import Metrics
 from .unix_socket import AdminSocket
 
@@ -40,12 +40,12 @@ class AdminServer:
             random.SystemRandom().choice,
         )
         self.context = context = Context(server, http, Metrics(server), api_keys)
-        answer_peers(context, {**session.LOCAL_HANDLERS, **slot.LOCAL_HANDLERS})
+        answer_peers(context, {**session.LOCAL_HANDLERS, **slot.LOCAL_HANDLERS, **http_pages.LOCAL_HANDLERS})
         self._socket = AdminSocket(context, Path(str(settings["node.admin_socket"])))
         try:
             await context.metrics.start()
             await self._socket.start()
-            await http.start(settings.listeners(), lambda one: application_for(context, one))
+            await http.start(settings.listeners(), lambda one: http_pages.application_for(context, one))
         except BaseException:
             await self.stop()
             raise

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from strogoff.admin import http_pages
 from strogoff.admin.api_keys import ApiKeys, key_store_of
 from strogoff.admin.commands import session, slot
 from strogoff.admin.context import Context
@@ -24,7 +25,7 @@ def context_of(server: Server) -> Context:
     """The context of the commands of a node."""
     keys = ApiKeys(key_store_of(server), 0, None, time.time, random.Random(1).choice)
     context = Context(server, HttpListeners(server.log), Metrics(server), keys)
-    answer_peers(context, {**session.LOCAL_HANDLERS, **slot.LOCAL_HANDLERS})
+    answer_peers(context, {**session.LOCAL_HANDLERS, **slot.LOCAL_HANDLERS, **http_pages.LOCAL_HANDLERS})
     return context
 
 

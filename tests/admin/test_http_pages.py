@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from strogoff import __version__
+from strogoff.admin.fan_out import ASKED_BY, NodeResult, RemoteCommand, answer_peers
+from strogoff.admin.http_pages import LOCAL_HANDLERS
 
 from .fake_operator_port import INCIDENTS, FakeOperatorPort, row
 from .server_harness import ServerHarness, run_with_server
@@ -182,6 +185,14 @@ def test_pages_in_a_cluster(tmp_path: Path) -> None:
         assert whole[NODE]["cluster"]["leader"] == "b@127.0.0.1" and whole[NODE]["cluster"]["view_id"] == 7
         assert whole[NODE]["incidents"] == INCIDENTS
         assert whole[NODE]["mystatus"] == [{NODE: True, "b@127.0.0.1": True, "c@127.0.0.1": False}]
+        assert list(whole) == [NODE]
+        answer_peers(harness.context, LOCAL_HANDLERS)
+        part = await fake.operate(msgspec.msgpack.encode(RemoteCommand("node status", {ASKED_BY: "b@127.0.0.1"}, [])))
+        assert [line for line in harness.lines if "asked by" in line] == []  # monitoring would fill the log
+        ((_, text),) = msgspec.msgpack.decode(part, type=NodeResult).rows
+        fake.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult([("b@127.0.0.1", text)]))
+        _, ((whole,),) = 0, (await get("/status.json"))[1:]
+        assert list(whole) == [NODE, "b@127.0.0.1"] and whole["b@127.0.0.1"] == whole[NODE]
         fake.nodes = [row(NODE, state="joining"), row("b@127.0.0.1")]
         assert (await get("/health"))[1]["reasons"] == ["the node is joining the cluster"]
         assert (await get("/health/ready"))[0] == 503 and (await get("/health/live"))[0] == 200
