@@ -61,6 +61,16 @@ class Context:
         async with asyncio.timeout(COMMIT_S):
             await done.wait()
 
+    @property
+    def delay(self) -> str:
+        """The probable cause of a wait for the disk or for copies that has taken too long."""
+        if self.node.env.store.detail:
+            return self.node.env.store.detail
+        status = None if self.cluster is None else self.cluster.status()
+        if status is not None and status.sees == "minority":
+            return f"this node has no lease: {status.no_lease or 'no majority of its cluster has renewed it'}"
+        return "a disk or a copy is slow"
+
     async def replicated(self) -> None:
         """`committed`, then wait until every node of the view has the writes. Raises `ClusterError` after a timeout."""
         await self.committed()

@@ -69,8 +69,7 @@ async def _dispatch(context: Context, words: Sequence[str], report: Report) -> t
         context.server.log("error", f"vmq-admin {' '.join(words[:2])}: {error}")
         return [Alert(f"The message store cannot be read: {error}")], FAILED
     except TimeoutError:
-        detail = context.node.env.store.detail or "a disk or a copy is slow"
-        said = f"Done, but it is not durable yet ({detail}); after a crash repeat the command."
+        said = f"Done, but it is not durable yet ({context.delay}); after a crash repeat the command."
         return [Alert(said)], FAILED
     except Exception as error:
         context.server.log("error", f"vmq-admin {redacted(words)}: {''.join(format_exception(error))}")

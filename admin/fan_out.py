@@ -131,7 +131,7 @@ def answer_peers(context: Context, commands: Mapping[str, LocalHandler]) -> None
         try:
             return msgspec.msgpack.encode(await handler(context, Call(command.arguments, command.flags, [])))
         except (CommandError, ClusterError, TimeoutError) as error:
-            raise CallFailed(str(error) or "a disk or a copy is slow") from None
+            raise CallFailed(str(error) or context.delay) from None
 
     if context.cluster is not None:
         context.cluster.operate = operate

@@ -1,6 +1,6 @@
 """The metrics of a node, for vmq-admin and for Prometheus. Most are collected on request.
 
-Counters count since the start of the node, or since `reset`. A reset affects these metrics alone: the event log and
+Counters count since the start of the node, or since `reset`; those of the process (`system_...`) always since its start. A reset affects these metrics alone: the event log and
 `$SYS` keep the totals since the start, and histograms count on.
 """
 
@@ -86,9 +86,13 @@ class Metrics:
         return totals
 
     def reset(self) -> None:
-        """Count from zero again."""
+        """Count from zero again, but for the figures of the process since its start."""
         self._zero.clear()
-        self._zero = {(row.name, row.labels): row.value for row in self.rows() if row.type == COUNTER}
+        self._zero = {
+            (row.name, row.labels): row.value
+            for row in self.rows()
+            if row.type == COUNTER and not row.name.startswith("system_")
+        }
 
     def _counters(self) -> Iterator[tuple[str, Labels, int]]:
         server = self._server

@@ -56,6 +56,8 @@ COMMANDS = (
         ),
     ),
     Command(
-        "metrics reset", "Set all counters to zero. $SYS and the event log keep the totals since the start.", _reset
+        "metrics reset",
+        "Set all counters but system_... to zero. $SYS and the event log keep the totals since the start.",
+        _reset,
     ),
 )

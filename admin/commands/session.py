@@ -76,6 +76,8 @@ def _client_ids(call: Call) -> list[str]:
 
 
 async def _disconnect(context: Context, call: Call) -> list[Part]:
+    if not _client_ids(call):
+        raise CommandError("client-ids= names no client.")
     answers = await run_on_all_nodes(context, "session disconnect", _disconnect_local, call)
     _all_known(answers, _client_ids(call), call.flag("mountpoint", ""))
     return [DONE, *answers.alerts()]

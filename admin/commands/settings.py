@@ -165,6 +165,7 @@ async def _config_reset(context: Context, call: Call) -> list[Part]:
 
 async def _reset_elsewhere(context: Context, name: str, node: str) -> list[Part]:
     if not context.server.runtime.reset(name, node):
+        _known(name)
         raise CommandError(f"{name} was not set for {node}.")
     said = f"{name} is not set for {node} any more"
     context.server.log("notice", f"vmq-admin: {said}")
@@ -173,6 +174,8 @@ async def _reset_elsewhere(context: Context, name: str, node: str) -> list[Part]
 
 
 def _was_not_set(context: Context, name: str, local: bool, everywhere: bool) -> str:
+    """Why nothing was reset. Raises `CommandError` for an unknown key; a former version may have stored one."""
+    _known(name)
     runtime = context.server.runtime
     if not everywhere and runtime.everywhere(name) is not None:
         return f"{name} was set for all nodes, not for this one alone: --global resets that."

@@ -119,7 +119,7 @@ class Leaving:
                 f"{name} has no lease: to take a member out, a majority of the members that vote must be reachable"
             )
         if node == name or member.view.row(node) is not None:
-            yield f"{node} runs: it closes its listeners"
+            yield f"{node} runs: it is asked to {'leave' if kill_sessions else 'close its listeners'}"
             told = asyncio.get_running_loop().time()
             async for line in self._lead_out(node, kill_sessions, timeout_s, accept_loss):
                 if line.startswith(DONE) or asyncio.get_running_loop().time() - told >= interval_s:

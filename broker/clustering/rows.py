@@ -44,9 +44,16 @@ def node_rows(member: ClusterNode, serves_nobody: str = "") -> list[NodeRow]:
 
 
 def status_row(
-    member: ClusterNode, sees: Sees, incidents: int, serves_nobody: str = "", slots: ClusterSlots | None = None
+    member: ClusterNode,
+    sees: Sees,
+    incidents: int,
+    serves_nobody: str = "",
+    slots: ClusterSlots | None = None,
+    accepts_alone: bool = True,
 ) -> StatusRow:
-    """The cluster as it is now; `incidents` is how many this node has seen."""
+    """The cluster as it is now; `incidents` is how many this node has seen, `accepts_alone` whether it accepts clients
+    without a lease."""
+    serving = [row for row in node_rows(member, serves_nobody) if row.state == "serving"]
     figures = member.metadata.statistics()
     consensus, lease_service = member.consensus, member.lease_service
     return StatusRow(
@@ -56,7 +63,8 @@ def status_row(
         leader=member.me.node if consensus is None else consensus.leader,
         lease_ms_left=0 if lease_service is None else int(lease_service.left_ms()),
         members=len(member.membership.members) or 1,
-        serving=len([row for row in node_rows(member, serves_nobody) if row.state == "serving"]),
+        # a node without a lease hears only nodes that have none either
+        serving=len(serving) if accepts_alone or sees != "minority" else 0,
         metadata_keys=figures.keys,
         tombstones=figures.tombstones,
         incidents=incidents,
@@ -64,7 +72,7 @@ def status_row(
         serves_nobody=serves_nobody,
         no_lease=member.reporting.because,
         slots_misplaced=len(slots.handover.misplaced()) if slots is not None else 0,
-        balance=slots.balance.state if slots is not None and member.clustered else "",
+        balance=slots.balance.state if slots is not None and member.clustered and not serves_nobody else "",
         copies_due=slots.check.due if slots is not None else 0,
         slow_disks=tuple([f"{name} ({took_ms} ms)" for name, took_ms in member.slow.items()]),
     )

@@ -380,6 +380,7 @@ class ClusterRuntime:
             self.clustering.incidents.incident_log.detected,
             self.serves_nobody,
             self.clustering.slots,
+            self._node.options.allow_register_during_netsplit == "on",
         )
 
     def slots(self) -> tuple[SlotTable, dict[str, str]]:

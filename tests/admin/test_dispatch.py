@@ -75,6 +75,11 @@ def test_a_change_not_on_disk_in_time_is_an_error(tmp_path: Path) -> None:
         answer = await harness.admin("api-key", "create")
         assert answer.status == 1
         assert answer.err.startswith("Done, but it is not durable yet (a disk or a copy is slow)")
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        fake.sees(sees="minority", no_lease="it has not heard 2 of 2 other members")
+        parts, status = await run_command(harness.context, ["api-key", "create"])
+        assert status == FAILED and isinstance(parts[-1], Alert)
+        assert "(this node has no lease: it has not heard 2 of 2 other members)" in parts[-1].text
 
     run_with_server(tmp_path, test)
 

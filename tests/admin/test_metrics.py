@@ -89,9 +89,13 @@ def test_a_reset_affects_counters_but_not_gauges_and_totals(tmp_path: Path) -> N
     async def test(harness: ServerHarness) -> None:
         client = await harness.client("a")
         await client.publish("a", b"x", retain=True)
+        before = harness.context.metrics.totals()
         harness.context.metrics.reset()
         totals = harness.context.metrics.totals()
         assert (totals["mqtt_publish_received"], totals["retain_messages"]) == (0, 1)
+        # the process goes on
+        assert totals["system_wallclock"] >= before["system_wallclock"]
+        assert totals["system_runtime"] >= before["system_runtime"] > 0
         assert sum(harness.server.node.env.counters.publish_received) == 1
         await client.publish("a", b"y")
         assert harness.context.metrics.totals()["mqtt_publish_received"] == 1

@@ -100,6 +100,9 @@ def test_disconnect_several(tmp_path: Path) -> None:
         clients = [await harness.client(name) for name in "abc"]
         answer = await harness.admin("session", "disconnect", "clients", "client-ids=a,x,b")
         assert (answer.status, answer.err) == (1, "There is no session of x.\n")
+        for nobody in ("client-ids=", "client-ids=,"):
+            answer = await harness.admin("session", "disconnect", "clients", nobody)
+            assert (answer.status, answer.err) == (1, "client-ids= names no client.\n")
         assert [await client.packet() for client in clients[:2]] == [None, None]
         assert [row["client_id"] for row in (await harness.good("session", "show", "--format=json")).table] == ["c"]
 

@@ -287,6 +287,8 @@ def test_nodes_that_are_meant(tmp_path: Path) -> None:
         )
         reset = ("config", "reset", "--key=retry_interval")
         assert (await harness.admin(*reset, "--node=x@127.0.0.1")).err.startswith("x@127.0.0.1 is not a member")
+        for unknown in (["--key=nope"], ["--key=nope", "--node=b@127.0.0.1"]):
+            assert (await harness.admin("config", "reset", *unknown)).err.startswith("nope: unknown key.")
         assert (await harness.admin(*reset, "--node=b@127.0.0.1", "--global")).err == (
             "--node excludes --local and --global.\n"
         )

@@ -456,7 +456,7 @@ def test_the_asked_node_waits_for_a_lease_that_comes_a_moment_later(
         with monkeypatch.context() as patched:
             patched.setattr(one._leaving._member, "leased", late)
             lines = one._leaving.leave(two.name, False, 0.0, 10.0, False)
-            assert await anext(lines) == f"{two.name} runs: it closes its listeners"
+            assert await anext(lines) == f"{two.name} runs: it is asked to close its listeners"
         assert len(asked) > 3
         async for _ in lines:
             pass

@@ -65,6 +65,8 @@ def test_a_minority_counts_nobody_whom_it_does_not_hear() -> None:
     assert [(row.running, row.state) for row in rows] == [(False, "silent"), (False, "silent"), (True, "serving")]
     status = status_row(member(cluster, 3), "minority", 0)
     assert (status.members, status.serving) == (3, 1)
+    assert status_row(member(cluster, 3), "minority", 0, accepts_alone=False).serving == 0
+    assert status_row(member(cluster, 3), "majority", 0, accepts_alone=False).serving == 1
 
 
 def test_an_even_cluster_has_a_member_without_a_vote() -> None:

@@ -79,9 +79,11 @@ def test_rows_and_status_follow_join_and_leave(tmp_path: Path) -> None:
         await until(lambda: all(row.running for row in one.rows()))
         assert [row.heard_ms is None for row in one.rows()] == [True, False, False]
         assert one.counters["cluster_bytes_sent"] > 0
+        assert three.status().balance
         lines = await said(one, "n3@127.0.0.1")
-        assert lines == ["n3@127.0.0.1 runs: it closes its listeners", "Done"]
+        assert lines == ["n3@127.0.0.1 runs: it is asked to leave", "Done"]
         assert [row.node for row in one.rows()] == ["n1@127.0.0.1", "n2@127.0.0.1"]
+        await until(lambda: three.status().balance == "")
         await until(lambda: one.status().sees == "whole")
 
     harness = run(tmp_path, scenario)
