@@ -19,8 +19,8 @@ from .wire import Refusal, TruncatedResult
 ANSWER_S = 600.0
 """Time limit for a node that has begun its answer and sends nothing, in seconds."""
 CONNECT_S = 10.0
-"""Time limit for opening a connection, and then for the begin of the answer, in seconds. A node sends the headers before
-it runs the command."""
+"""Time limit for opening a connection, and then for the begin of the answer, in seconds. A node sends the headers
+before it runs the command."""
 API_PATH = "/api/v1"
 
 
@@ -55,8 +55,8 @@ class _UnixConnection(HTTPConnection):
 class UnixSocketClient:
     """The client of a node on this machine, over its unix socket.
 
-    The node may be silent for `answer_s` seconds, by default for `CONNECT_S` before its answer and for `ANSWER_S` in it.
-    `busy` is a sentence about the process of a node that does not answer, "" if no process is known.
+    The node may be silent for `answer_s` seconds, by default for `CONNECT_S` before its answer, and for `ANSWER_S` in
+    it. `busy` is a sentence about the process of a node that does not answer, "" if no process is known.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """The metrics of a node, for vmq-admin and for Prometheus. Most are collected on request.
 
-Counters count since the start of the node, or since `reset`; those of the process (`system_...`) always since its start. A reset affects these metrics alone: the event log and
-`$SYS` keep the totals since the start, and histograms count on.
+Counters count since the start of the node, or since `reset`; those of the process (`system_...`) always since its
+start. A reset affects these metrics alone: the event log and `$SYS` keep the totals since the start, and histograms
+count on.
 """
 
 from __future__ import annotations

@@ -155,8 +155,8 @@ COMMANDS = (
         flags=(
             Flag(
                 "kill_sessions",
-                "give its durable sessions to other nodes, close its connections, and leave; else only its ports close. "
-                "A node that does not run is removed for good in any case",
+                "give its durable sessions to other nodes, close its connections, and leave; else only its ports "
+                "close. A node that does not run is removed for good in any case",
                 "k",
             ),
             Flag(

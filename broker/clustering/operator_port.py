@@ -49,13 +49,14 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster as this node sees it.
 
     `leader` is the node that leads, None while there is none; `lease_ms_left` is 0 without a lease; `members` and
-    `serving` are numbers of nodes, `serving` is 0 at a node that accepts no clients because it has no lease; `incidents` counts the netsplits that this node has seen since its start; `log_disk`
-    is `full` or `failed` while this node cannot write the log of the cluster; `serves_nobody` is a sentence that says
-    why this node takes no clients and what to do, empty if no sentence is needed; `no_lease` is why it has lost its
-    lease, empty while it has one; `slots_misplaced` counts the slots of this node that the placement
-    gives to another one; `balance` says what the balancing of slots does at this node, empty for a standalone node
-    and while this one takes no clients; `copies_due` counts the slots of this node whose copies are due to be compared, and were not yet.
-    `slow_disks` names the nodes whose disk is slow, with the time of a slow commit.
+    `serving` are numbers of nodes; `serving` is 0 at a node that accepts no clients because it has no lease;
+    `incidents` counts the netsplits that this node has seen since its start; `log_disk` is `full` or `failed` while
+    this node cannot write the log of the cluster; `serves_nobody` is a sentence that says why this node takes no
+    clients and what to do, empty if no sentence is needed; `no_lease` is why it has lost its lease, empty while it has
+    one; `slots_misplaced` counts the slots of this node that the placement gives to another one; `balance` says what
+    the balancing of slots does at this node, empty for a standalone node and while this one takes no clients;
+    `copies_due` counts the slots of this node whose copies are due to be compared, and were not yet. `slow_disks` names
+    the nodes whose disk is slow, with the time of a slow commit.
     """
 
     cluster_id: str

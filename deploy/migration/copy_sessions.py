@@ -1,6 +1,6 @@
-"""Make the durable sessions of a VerneMQ cluster, with their subscriptions, at Strogoff, before their clients move.
+r"""Make the durable sessions of a VerneMQ cluster, with their subscriptions, at Strogoff, before their clients move.
 
-    vmq-admin session show --client_id --topic --qos --rap --no_local --clean_session=false --limit=1000000 \\
+    vmq-admin session show --client_id --topic --qos --rap --no_local --clean_session=false --limit=1000000 \
         --format=json > sessions.json
     python deploy/migration/copy_sessions.py sessions.json --host strogoff.example --port 1899
 

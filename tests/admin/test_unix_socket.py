@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from strogoff.admin import client
-from strogoff.admin.client import Unreachable, UnixSocketClient
+from strogoff.admin.client import UnixSocketClient, Unreachable
 from strogoff.broker.listeners.sockets import ListenError
 from tests.harness.waiting import until
 
@@ -105,11 +105,14 @@ def test_a_node_begins_its_answer_before_it_runs_the_command(tmp_path: Path) -> 
         fake.go_on.clear()
         connector = aiohttp.UnixConnector(str(harness.directory / "d" / "admin.sock"))
         body = b'{"words":["cluster","join","discovery-node=b@127.0.0.1"]}'
-        async with asyncio.timeout(10), aiohttp.ClientSession(connector=connector) as session:
-            async with session.post("http://localhost/command", data=body) as response:
-                assert response.status == 200 and not fake.go_on.is_set()
-                fake.go_on.set()
-                assert b"Done" in await response.read()
+        async with (
+            asyncio.timeout(10),
+            aiohttp.ClientSession(connector=connector) as session,
+            session.post("http://localhost/command", data=body) as response,
+        ):
+            assert response.status == 200 and not fake.go_on.is_set()
+            fake.go_on.set()
+            assert b"Done" in await response.read()
 
     run_with_server(tmp_path, test)
 
