@@ -88,6 +88,11 @@ class ListenerSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the listener uses TLS."""
         return self.type in ("ssl", "wss", "vmqs", "https")
 
+    @property
+    def names_users(self) -> bool:
+        """Whether the client's certificate alone has its user name."""
+        return self.uses_tls and self.require_certificate and self.use_identity_as_username
+
 
 def _timeout_s(milliseconds: int | None) -> float | None:
     return None if milliseconds is None else (_HANDSHAKE_TIMEOUT_MS if milliseconds == -1 else milliseconds) / 1000

@@ -127,6 +127,9 @@ def _problem(connection: ClientConnection, packet: packets.Connect) -> tuple[Rea
     number = packet.version | (0x80 if packet.bridge else 0)
     if number not in connection.origin.listener.allowed_protocol_versions:
         return ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, f"protocol version {number} is not allowed on this listener"
+    if connection.origin.listener.names_users and connection.origin.username is None:
+        # otherwise the client could choose its user name
+        return ReasonCode.BAD_USER_NAME_OR_PASSWORD, "the client certificate has no common name, or more than one"
     if not packet.client_id and (packet.version == 3 or (packet.version == 4 and not packet.clean_start)):
         # [MQTT-3.1.3-8]; 3.1 has no empty client identifier at all
         return ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "an empty client identifier needs a clean session"

@@ -272,7 +272,7 @@ class Connection(asyncio.Protocol, ABC):
             self.abort()
             return False
         origin.tls = facts(tls, settings)
-        if settings.use_identity_as_username:
+        if settings.names_users:
             origin.username = origin.tls["subject"]
         return True
 

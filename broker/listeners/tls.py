@@ -184,13 +184,10 @@ def _load_trusted(context: ssl.SSLContext, path: str, option: str) -> None:
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str | None:
-    """The common name of a verified certificate's subject; the last one if there are several."""
-    found = None
-    for relative_name in (certificate or {}).get("subject", ()):
-        for key, value in relative_name:
-            if key == "commonName":
-                found = value
-    return found or None
+    """The common name of a verified certificate's subject; None unless there is exactly one."""
+    subject = (certificate or {}).get("subject", ())
+    found = [value for relative_name in subject for key, value in relative_name if key == "commonName"]
+    return found[0] or None if len(found) == 1 else None
 
 
 def chain_length(peer: ssl.SSLObject) -> int | None:

@@ -337,7 +337,7 @@ _PLAIN = ListenerSettings(type="tcp", name="default", host="127.0.0.1", port=188
 def _listener(options: dict[str, Any]) -> ListenerSettings:
     if not options:
         return _PLAIN
-    return ListenerSettings(type="tcp", name="default", host="127.0.0.1", port=1883, **options)
+    return ListenerSettings(**{"type": "tcp", "name": "default", "host": "127.0.0.1", "port": 1883, **options})
 
 
 def _plugin_failed(plugin: str, hook: str, error: BaseException) -> None:

@@ -75,6 +75,19 @@ def test_a_version_that_the_listener_does_not_allow(version: int) -> None:
         assert RawClient(broker, other, allowed_protocol_versions=others).says(connect("c", other)) == [accepted()]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_client_without_a_name_in_its_certificate_cannot_choose_one(version: int) -> None:
+    """`use_identity_as_username` at a listener that asks for certificates: the name in CONNECT does not count."""
+    broker = BrokerHarness()
+    named: dict[str, Any] = {"type": "ssl", "require_certificate": True, "use_identity_as_username": True}
+    caller = RawClient(broker, version, allow_anonymous_override=True, **named)
+    caller.send(connect("c", version, username="alice"))
+    assert refused(caller, REFUSED[version][3])
+    for other in ({"type": "tcp"}, {"require_certificate": False}, {"use_identity_as_username": False}):
+        free = RawClient(broker, version, **(named | other))
+        assert free.says(connect("c", version, username="alice")) == [accepted()]
+
+
 @pytest.mark.parametrize(("level", "code"), [(131, 0), (132, 1)])
 def test_bridges_need_their_own_versions(level: int, code: int) -> None:
     """131 is among the defaults, 132 is not."""

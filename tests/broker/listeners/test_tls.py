@@ -132,8 +132,11 @@ def test_psk_where_python_has_it(authority: Authority, tmp_path: Path) -> None:
 
 
 def test_names_in_certificates() -> None:
-    subject = ((("organizationName", "o"),), (("commonName", "first"),), (("commonName", "client-7"),))
+    subject = ((("organizationName", "o"),), (("commonName", "client-7"),))
     assert common_name({"subject": subject}) == "client-7"
+    assert common_name({"subject": (*subject, (("commonName", "client-8"),))}) is None
+    assert common_name({"subject": ((("commonName", "client-8"), ("commonName", "client-7")),)}) is None
+    assert common_name({"subject": ((("commonName", ""),),)}) is None
     assert common_name({"subject": ((("organizationName", "o"),),)}) is None
     assert common_name({}) is None
     assert common_name(None) is None
