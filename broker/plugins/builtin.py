@@ -31,11 +31,11 @@ class BuiltinPlugins:
         self._tasks: list[asyncio.Task[None]] = []
         if settings["plugins.vmq_passwd"]:
             passwords = PasswordPlugin()
-            hooks.add("vmq_passwd", passwords)
+            hooks.add("vmq_passwd", passwords, settings["plugins.vmq_passwd.priority"] or 0)
             self._watch(settings, "vmq_passwd.password_file", "vmq_passwd.password_reload_interval", passwords.reloader)
         if settings["plugins.vmq_acl"]:
             acl = AclPlugin()
-            hooks.add("vmq_acl", acl)
+            hooks.add("vmq_acl", acl, settings["plugins.vmq_acl.priority"] or 0)
             self._watch(settings, "vmq_acl.acl_file", "vmq_acl.acl_reload_interval", acl.reloader)
         for number, plugin in enumerate(settings.python_plugins()):
             priority = plugin.priority if plugin.priority is not None else 1000 + number

@@ -160,6 +160,17 @@ def test_python_plugins_in_their_order(tmp_path: Path, modules: Callable[[str, s
     assert case.login("alice", b"") == NO
 
 
+def test_the_password_file_and_the_acl_file_have_places_in_the_chain(
+    tmp_path: Path, modules: Callable[[str, str, str], None]
+) -> None:
+    """Their priority is 0, so a plugin with a negative one is asked before them."""
+    modules("first_plugin_of_test", "One", "alice")
+    python = {"plugins__python__mine": "first_plugin_of_test:One", "plugins__python__mine__priority": "-1"}
+    assert Case(tmp_path, **python).hooks.names == ("mine", "vmq_passwd", "vmq_acl")
+    places = {"plugins__vmq_passwd__priority": "2000", "plugins__vmq_acl__priority": "-2"}
+    assert Case(tmp_path, **python, **places).hooks.names == ("vmq_acl", "mine", "vmq_passwd")
+
+
 def test_a_plugin_that_does_not_exist(tmp_path: Path) -> None:
     """The error comes at the start, not with the first client."""
     with pytest.raises(PluginError, match="no_such_module"):

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from strogoff.broker.plugins.builtin import BuiltinPlugins
 from strogoff.broker.plugins.hook_table import HOOKS, TILL_OK, HookSpec
 from strogoff.broker.plugins.hooks import Allow, Hooks, Refuse, Subscriber, load_plugin
+from strogoff.configs import load
 
 DOC = (Path(__file__).parents[3] / "docs" / "plugins.md").read_text()
 GUEST = Subscriber("", "c1")
@@ -55,6 +57,22 @@ def test_the_example(module: str) -> None:
 
     asyncio.run(run())
     assert plugin.guests == 2
+
+
+def test_the_example_restricts_guests_where_no_file_has_rules(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the lines of vernemq.conf from the page. Without an ACL file `vmq_acl` grants everything."""
+    monkeypatch.chdir(tmp_path)
+    (lines,) = re.findall(r"```\n(plugins\.python\..*?)```", DOC, re.DOTALL)
+    conf = tmp_path / "vernemq.conf"
+    conf.write_text(lines.replace("my_package.office", module))
+    hooks = Hooks()
+    BuiltinPlugins(load(conf), hooks, lambda _level, _text: None)
+    message = (b"hello", False)
+    assert hooks.ask("auth_on_publish", "guest", GUEST, 0, "guests/c2/x", *message) == Refuse("not_authorized")
+    assert isinstance(hooks.ask("auth_on_publish", "guest", GUEST, 0, "guests/c1/x", *message), Allow)
+    assert isinstance(hooks.ask("auth_on_publish", "ann", GUEST, 0, "guests/c2/x", *message), Allow)
 
 
 def row(spec: HookSpec) -> str:
