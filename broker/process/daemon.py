@@ -35,6 +35,9 @@ from .stop_bound import stop_bound_s
 SWITCH_INTERVAL_S = 0.0005
 """Interpreter switch interval, in seconds: how soon the thread that writes to the disk can report its completion."""
 
+OTHERS = 0o027
+"""The umask takes these permissions from all files and directories that the process makes."""
+
 
 class StartError(Exception):
     """The node cannot start. The text is for the operator."""
@@ -261,6 +264,7 @@ async def _stop(server: Server, extensions: Sequence[Extension]) -> None:
 
 def run(arguments: argparse.Namespace, extensions: Sequence[Extension] = ()) -> int:
     """Run the node until it is stopped. Returns the exit status: 1 if the node cannot start."""
+    os.umask(os.umask(OTHERS) | OTHERS)
     try:
         settings = read_settings(arguments)
     except ConfigError as error:

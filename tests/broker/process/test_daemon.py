@@ -139,6 +139,26 @@ def test_a_signal_stops_everything_in_reverse_order(
     assert f"data in {tmp_path}/data" in said
 
 
+def test_only_owner_and_group_may_read_what_a_node_writes(tmp_path: Path) -> None:
+    """Directories are 0750, files 0640 or less, whatever the umask of the shell allows."""
+    log, data = tmp_path / "log" / "console.log", tmp_path / "data"
+    wanted = {"listener.tcp.default": "127.0.0.1:0", "log.console": "file", "log.console.file": str(log)}
+    wanted |= {"log.error": "off", "platform_data_dir": str(data), "eventlog.level": "session"}
+    words = [word for key, value in wanted.items() for word in ("--set", f"{key}={value}")]
+    parser = argparse.ArgumentParser()
+    daemon.register(parser)
+    former = os.umask(0o022)
+    try:
+        assert daemon.run(parser.parse_args(words), [Interrupter([], signal.SIGTERM)]) == 0
+    finally:
+        os.umask(former)
+    written = [log.parent, *log.parent.rglob("*"), data, *data.rglob("*")]
+    assert log in written and (data / "messages" / "CURRENT") in written
+    assert any(path.name.startswith("hour=") for path in written)
+    open_to_others = {path: oct(path.stat().st_mode) for path in written if path.stat().st_mode & 0o027}
+    assert open_to_others == {}
+
+
 def test_a_node_whose_log_is_a_file_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever starts it by hand looks for the log first."""
     log = tmp_path / "log" / "console.log"
