@@ -11,7 +11,7 @@ from aiohttp import web
 
 from ..broker.clustering.operator_port import ClusterError
 from ..broker.listeners.sockets import ListenError
-from ..configs.settings import is_secret
+from ..configs.secret_keys import is_secret
 from ..storage.engine import StorageError
 from .context import Context
 from .grammar import Report, find, overview, parse

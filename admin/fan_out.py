@@ -13,7 +13,7 @@ import msgspec
 
 from ..broker.clustering.operator_port import ClusterError
 from ..cluster.transport.wire import CallFailed
-from ..configs.settings import is_secret
+from ..configs.secret_keys import is_secret
 from .context import Context
 from .grammar import Call
 from .render import escape_unprintable

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ..configs import Key, Settings, schema
 from ..configs.checks import LEVEL, MIN_IN_SYNC, PATIENCE, from_or_to_off, too_few_copies, too_impatient
 from ..configs.schema import ACTIVE, LATER, NONE
-from ..configs.settings import is_secret
+from ..configs.secret_keys import is_secret
 from ..configs.values import Value, WrongValueError
 from ..storage.keys import after
 from .options import Options, from_settings

@@ -8,7 +8,8 @@ from pathlib import Path
 from .loader import load
 from .problems import ConfigError
 from .reference import reference
-from .settings import Settings, is_secret
+from .secret_keys import is_secret
+from .settings import Settings
 from .shipped import shipped_conf
 
 

@@ -14,7 +14,6 @@ from .values import Value
 
 REFERENCE = re.compile(r"\$\(([^()\s]+)\)")
 """`$(key)` in a value stands for the value of another key."""
-_SECRET = re.compile(r"passw|pwd|secret|distributed_cookie|psk$|api_key|mgmt_api\.key")
 
 
 class PythonPlugin(msgspec.Struct, frozen=True):
@@ -104,8 +103,3 @@ class Settings:
     def _without_effect(self) -> list[str]:
         names = [f"{setting.line.key} ({setting.line.place})" for setting in self.without_effect()]
         return [f"accepted, but without effect in this broker: {', '.join(names)}"] if names else []
-
-
-def is_secret(key: str) -> bool:
-    """Whether the value of a key must not be shown."""
-    return _SECRET.search(key) is not None

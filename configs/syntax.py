@@ -10,6 +10,7 @@ import re
 import msgspec
 
 from .problems import Problem
+from .secret_keys import names_a_secret
 
 _KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _QUOTED = re.compile(r"'([^']*)'\s*(?:#.*)?")
@@ -42,7 +43,8 @@ def read_lines(content: str, file: str) -> tuple[list[Line], list[Problem], list
         key, equals, rest = text.partition("=")
         key = key.strip()
         if not equals or _KEY.fullmatch(key) is None:
-            problems.append(Problem(file, number, "", "this is no setting", "key = value", text))
+            found = "" if names_a_secret(text) else text
+            problems.append(Problem(file, number, "", "this is no setting", "key = value", found))
             continue
         value, cut = _value(rest.strip())
         if cut:

@@ -6,6 +6,7 @@ those bytes. Empty lines and lines that begin with `#` are skipped; of several l
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha512
@@ -35,6 +36,9 @@ class Entry(NamedTuple):
 
 NOBODY = Entry(bytes(SALT_BYTES), bytes(DIGEST_BYTES))
 """The entry that is compared with the password of an unknown user."""
+
+_KIND = re.compile(r"\d[a-z]?|argon2(?:i|d|id)")
+"""The names of hashes in the files of mosquitto and crypt."""
 
 
 class PasswordPlugin:
@@ -78,7 +82,9 @@ def _entry(number: int, kept: str) -> Entry:
     if len(parts) < 2 or parts[0]:
         raise LineError(number, "no hash after the name; `vmq-passwd -U FILE` turns plain passwords into hashes")
     if parts[1] != "6":
-        raise LineError(number, f"hashes of kind ${parts[1]}$ are not supported, only $6$ (mosquitto_passwd -H sha512)")
+        # anything else may be a part of a plain password: the log must not show it
+        kind = f"of kind ${parts[1]}$" if _KIND.fullmatch(parts[1]) else "of this kind"
+        raise LineError(number, f"hashes {kind} are not supported, only $6$ (mosquitto_passwd -H sha512)")
     if len(parts) != 4:
         raise LineError(number, "not of the form name:$6$salt$hash")
     try:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from strogoff import configs
-from strogoff.configs.settings import is_secret
 
 Conf = Callable[[str], configs.Settings]
 
@@ -104,15 +103,3 @@ def test_plugins_in_python_come_by_priority(conf: Conf) -> None:
         configs.PythonPlugin("second", "m", "S", 5),
         configs.PythonPlugin("last", "a.b", "C", None),
     ]
-
-
-def test_secrets_are_known() -> None:
-    secret = (
-        "vmq_diversity.redis.password",
-        "listener.ssl.keypasswd",
-        "distributed_cookie",
-        "vmq_web_ui.admin.user_pwd",
-    )
-    assert all(map(is_secret, secret))
-    assert not is_secret("queue_type")
-    assert not is_secret("cluster.allow_default_cookie")

@@ -43,6 +43,12 @@ def test_anything_else_is_a_problem(raw: str) -> None:
     assert problem.found == raw
 
 
+@pytest.mark.parametrize("raw", ["distributed_cookie : hunter2", "listener.ssl.a.keypasswd hunter2"])
+def test_a_problem_does_not_show_a_secret(raw: str) -> None:
+    _, (problem,), _ = read_lines(raw, "f")
+    assert "hunter2" not in str(problem)
+
+
 def test_a_hash_inside_of_a_word_gives_a_warning() -> None:
     lines, _, warnings = read_lines("password = abc#def", "f")
     assert lines[0].text == "abc"

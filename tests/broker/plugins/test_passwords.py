@@ -77,6 +77,13 @@ def test_both_forms_of_the_hook() -> None:
     assert h.ask("auth_on_register_m5", PEER, ME, "eve", b"wrong", True, {}) == Refuse("plugin_chain_exhausted")
 
 
+def test_a_plain_password_with_dollar_signs_is_not_shown() -> None:
+    """It looks like a hash of the kind `uper`."""
+    with pytest.raises(LineError, match="hashes of this kind are not supported") as error:
+        parse_passwords("dave:$uper$ecret")
+    assert "uper" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
