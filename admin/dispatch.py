@@ -100,7 +100,7 @@ async def handle_request(context: Context, request: web.Request, source: str = "
         words = msgspec.json.decode(body, type=Request).words
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return web.Response(status=400, text=f"{error}\n")
-    except TimeoutError:
+    except (TimeoutError, ConnectionError):  # if the client has gone, it gets no answer
         return web.Response(status=408, text=f"No command line was received within {REQUEST_S:.0f} s.\n")
     log_command(context, words, source)
     response = web.StreamResponse()

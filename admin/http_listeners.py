@@ -252,16 +252,12 @@ class HttpListener:
 
     @web.middleware
     async def _one_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Read the whole request, handle it, and close the connection.
+        """Handle the request, and close the connection.
 
-        `_close_if_silent` ends a connection whose request takes too long.
+        `_close_if_silent` ends a connection whose headers take too long. The page reads the body if it needs one, after the
+        check of the API key: a stranger's body takes no memory.
         """
-        try:
-            await request.read()
-        except ConnectionError:
-            return web.Response(status=web.HTTPRequestTimeout.status_code)  # the client has gone, so nothing is sent
-        finally:
-            self._awaiting_request.discard(request.protocol)
+        self._awaiting_request.discard(request.protocol)
         response = await handler(request)
         response.force_close()
         return response

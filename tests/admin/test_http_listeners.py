@@ -13,7 +13,7 @@ import pytest
 import trustme
 from cryptography import x509
 
-from strogoff.admin import http_listeners
+from strogoff.admin import dispatch, http_listeners
 from strogoff.broker.listeners.sockets import ListenError
 from strogoff.broker.process.descriptors import Descriptors
 
@@ -212,9 +212,7 @@ def test_connections_do_not_take_the_last_descriptors(
     [
         b"",
         b"GET /health HTTP/1.1\r\nHost:",
-        b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nslow",
-        b"POST /api/v1 HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nslow",
-        b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nslow\r\n",
+        b"POST /api/v1 HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n",
     ],
 )
 def test_a_connection_without_a_request_is_closed(
@@ -227,6 +225,34 @@ def test_a_connection_without_a_request_is_closed(
         writer.write(said)
         with suppress(ConnectionResetError):  # on a busy machine the limit ends before the node has read these bytes
             assert await reader.read() == b""
+        await harness.until(lambda: harness.context.http.show()[0].active_conns == 0)
+        writer.close()
+
+    run_with_server(tmp_path, test, loop, **HTTP)
+
+
+@both_loops
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nslow", 200),
+        (b"POST /api/v1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nslow", 401),
+        (b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nslow\r\n", 404),
+        (b"POST /api/v1 HTTP/1.1\r\nHost: x\r\nx-api-key: k\r\nContent-Length: 9\r\n\r\nslow", 408),
+    ],
+)
+def test_only_a_command_with_a_key_waits_for_its_body(
+    tmp_path: Path, loop: str, said: bytes, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each stranger's connection could hold a mebibyte, for as long as its body does not end."""
+    monkeypatch.setattr(dispatch, "REQUEST_S", 0.05)
+    monkeypatch.setattr(http_listeners, "_LINGER_S", 0.05)
+
+    async def test(harness: ServerHarness) -> None:
+        harness.context.api_keys.add("k", "mgmt", None)
+        reader, writer = await asyncio.open_connection("127.0.0.1", harness.context.http.show()[0].port)
+        writer.write(said)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 %d " % status)
         await harness.until(lambda: harness.context.http.show()[0].active_conns == 0)
         writer.close()
 
