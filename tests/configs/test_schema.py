@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import strogoff
+from strogoff.broker.options import Options
 from strogoff.configs.schema import ACTIVE, LATER, NONE, schema
 from strogoff.configs.values import WrongValueError
 
@@ -41,6 +43,25 @@ def test_each_row_is_complete() -> None:
         key.default_value()
         if key.example:
             key.parse(key.example)
+
+
+PACKAGE = Path(strogoff.__file__).parent
+READ_IN_PARTS = ("discovery.s3.access_key", "discovery.s3.secret_key")
+
+
+def test_each_key_with_an_effect_is_read() -> None:
+    """The code names it, or ends an f-string with its last words. Options of listeners are in `test_listeners.py`."""
+    folders = ("admin", "broker", "cluster", "configs", "netsplit", "storage")
+    code = "".join(path.read_text() for folder in folders for path in (PACKAGE / folder).rglob("*.py"))
+    active = [name for name, key in schema().keys.items() if key.effect == ACTIVE and not name.startswith("listener.")]
+    unread = []
+    for name in active:
+        ends = [name[at:] for at, char in enumerate(name) if char == "."]
+        named = f'"{name}"' in code or any(f'}}{end}"' in code for end in ends)
+        if not named and name not in (*Options.__struct_fields__, *READ_IN_PARTS):
+            unread.append(name)
+    assert len(active) > 100
+    assert unread == []
 
 
 def test_defaults_are_those_of_vernemq() -> None:
