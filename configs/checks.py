@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .listeners import ListenerSettings, resolve_listeners
 from .lookup import Lookup
 from .problems import Problem
-from .schema import ACTIVE, schema
+from .schema import ACTIVE, Key, schema
 from .values import Value
 
 LEVEL = "eventlog.level"
@@ -52,6 +52,15 @@ def too_few_copies(minimum: Value, replicas: Value) -> str:
 def too_impatient(patience_ms: Value) -> str:
     """Why a node cannot tell whether its commits take longer than `queue_follower_patience`; "" if it can."""
     return "a node does not notice that shorter commits are slow" if 0 < int(patience_ms) < LEAST_PATIENCE_MS else ""
+
+
+def in_months(key: Key, text: str) -> str:
+    """A warning for an age in m, because whoever means minutes gets months; "" for another value."""
+    age = key.parse(text) if key.type == "lifetime" and text.endswith("m") else None
+    if age is None:
+        return ""
+    said = f"m is a month of 4 weeks, so this is {age // 86400} days; minutes have to be written as seconds"
+    return f"{key.name} = {text}: {said}"
 
 
 def from_or_to_off(level: Value, configured: Value) -> str:

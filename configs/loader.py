@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from .checks import check
+from .checks import check, in_months
 from .deprecated import without_removed
 from .environment import from_environment
 from .listeners import open_to_strangers, unopened
@@ -114,13 +114,9 @@ def _repeated(lines: list[Line]) -> list[str]:
 
 
 def _months(explicit: dict[str, Setting]) -> list[str]:
-    """Warnings for ages in m: whoever means minutes gets months."""
-    return [
-        f"{setting.line.place}: {name} = {setting.line.text}: m is a month of 4 weeks, so this is "
-        f"{setting.value // 86400} days; minutes have to be written as seconds"
-        for name, setting in explicit.items()
-        if setting.key.type == "lifetime" and setting.value is not None and setting.line.text.endswith("m")
-    ]
+    """Warnings for ages in m."""
+    said = {name: in_months(setting.key, setting.line.text) for name, setting in explicit.items()}
+    return [f"{explicit[name].line.place}: {warning}" for name, warning in said.items() if warning]
 
 
 def _aliases(known: Schema, explicit: dict[str, Setting], warnings: list[str]) -> None:

@@ -9,6 +9,7 @@ from ...broker.clustering.operator_port import ClusterError
 from ...broker.runtime_settings import EVERYWHERE, SetError
 from ...configs import Key as ConfigKey
 from ...configs import schema
+from ...configs.checks import in_months
 from ...configs.reference import EFFECTS
 from ..context import Context
 from ..grammar import NO_EFFECT, Argument, Call, Command, Flag
@@ -106,6 +107,7 @@ async def _set(context: Context, call: Call) -> list[Part]:
     await context.replicated()
     return [
         *(Text(f"{name} = {text}") for name, text in wanted),
+        *(Text(warning) for name, text in wanted if (warning := in_months(_known(name), text))),
         *_remarks(context, goal, [name for name, _ in wanted]),
     ]
 

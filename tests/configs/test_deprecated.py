@@ -49,6 +49,7 @@ def test_trade_consistency_off_is_only_a_warning(conf: Conf, text: str) -> None:
             "allow_multiple_sessions = on",
             "allow_multiple_sessions is not applied: a client id has one session; a second connection takes it over",
         ),
+        ("accept_eula = yes", "accept_eula is not needed: Strogoff needs no consent to a licence"),
         (
             "message_size_limit = 100",
             "message_size_limit is not applied: it is now called max_message_size; use max_message_size",

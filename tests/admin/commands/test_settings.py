@@ -34,6 +34,17 @@ def test_show_and_set(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
+def test_an_age_in_months_has_a_warning(tmp_path: Path) -> None:
+    """As `config check` warns of it."""
+
+    async def test(harness: ServerHarness) -> None:
+        said = (await harness.good("set", "persistent_client_expiration=30m", "retry_interval=7")).out
+        assert "persistent_client_expiration = 30m\nretry_interval = 7\n" in said
+        assert "m is a month of 4 weeks, so this is 840 days; minutes have to be written as seconds" in said
+
+    run_with_server(tmp_path, test)
+
+
 def test_the_event_log_begins_with_the_settings_that_promises_depend_on(tmp_path: Path) -> None:
     """Also with those that were set while the node ran before."""
 
