@@ -15,6 +15,7 @@ import msgspec
 
 from .orchestrators import ADDRESS, KUBERNETES, NOT_KEYS, OWN_ADDRESS, discovery, without_effect
 from .schema import schema
+from .syntax import unquoted
 
 PREFIX = "DOCKER_VERNEMQ_"
 DEFAULT_LISTENERS = (
@@ -53,6 +54,8 @@ def from_environment(environ: Mapping[str, str], files: Mapping[str, str] = {}) 
         if name == variable or name == "ACCEPT_EULA" or variable in NOT_KEYS:
             continue
         text = environ[variable].strip()
+        literal = unquoted(text)
+        text = text if literal is None else literal
         if name.startswith(_USER):
             users[name.removeprefix(_USER).lower()] = environ[variable]
         elif name == "NODENAME":

@@ -55,10 +55,16 @@ def read_lines(content: str, file: str) -> tuple[list[Line], list[Problem], list
     return lines, problems, warnings
 
 
+def unquoted(text: str) -> str | None:
+    """The value between single quotes; None if it has none."""
+    quoted = _QUOTED.fullmatch(text)
+    return quoted[1] if quoted is not None else None
+
+
 def _value(text: str) -> tuple[str, bool]:
     """The value without comment and quotes, and whether a `#` without space before it may belong to the value."""
-    quoted = _QUOTED.fullmatch(text)
-    if quoted is not None:
-        return quoted[1], False
+    literal = unquoted(text)
+    if literal is not None:
+        return literal, False
     value, mark, _ = text.partition("#")
     return value.strip(), bool(mark) and value != "" and not value[-1].isspace()

@@ -22,6 +22,8 @@ from strogoff.configs.environment import END, START, conf_text, from_environment
         ("DOCKER_VERNEMQ_NODENAME", "host.example", "nodename", "VerneMQ@host.example"),
         ("DOCKER_VERNEMQ_NODENAME", "mine@host", "nodename", "mine@host"),
         ("DOCKER_VERNEMQ_LOG__CONSOLE__LEVEL", " debug ", "log.console.level", "debug"),
+        ("DOCKER_VERNEMQ_SYSTREE_MOUNTPOINT", "'a#b'", "systree_mountpoint", "a#b"),
+        ("DOCKER_VERNEMQ_SYSTREE_MOUNTPOINT", "a#b", "systree_mountpoint", "a#b"),
     ],
 )
 def test_a_variable_is_a_key(variable: str, text: str, key: str, value: str) -> None:
