@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from ipaddress import ip_address
 
 from .listeners import ListenerSettings, resolve_listeners
 from .lookup import Lookup
@@ -71,11 +72,21 @@ def from_or_to_off(level: Value, configured: Value) -> str:
 
 
 def _addresses(settings: Lookup, listeners: list[ListenerSettings]) -> Iterator[Problem]:
-    used: dict[str, ListenerSettings] = {}
-    for listener in listeners:
-        first = used.setdefault(listener.address, listener)
-        if first is not listener and (listener.port or listener.unix_path):
-            yield _problem(settings, listener.key, f"{first.key} has the same address", "", listener.address)
+    for number, listener in enumerate(listeners):
+        first = next((each for each in listeners[:number] if _overlap(each, listener)), None)
+        if first is not None:
+            same = first.address == listener.address
+            said = f"{first.key} has {'the same address' if same else f'this port at {first.address}'}"
+            yield _problem(settings, listener.key, said, "", listener.address)
+
+
+def _overlap(one: ListenerSettings, other: ListenerSettings) -> bool:
+    """Whether only one of the two can be opened. 0.0.0.0 and [::] stand for each address of their kind."""
+    if one.unix_path or other.unix_path or one.port != other.port:
+        return one.unix_path is not None and one.unix_path == other.unix_path
+    first, second = ip_address(one.host), ip_address(other.host)
+    all_of_them = first.version == second.version and (first.is_unspecified or second.is_unspecified)
+    return one.port != 0 and (first == second or all_of_them)
 
 
 def _plugins(settings: Lookup, listener: ListenerSettings) -> Iterator[Problem]:

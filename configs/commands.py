@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from .loader import load
-from .problems import ConfigError
+from .problems import ConfigError, Problem
 from .reference import reference
 from .secret_keys import is_secret
 from .settings import Settings
 from .shipped import shipped_conf
 
 
-def check(path: Path | str) -> tuple[int, str]:
-    """Load a file as `strogoff start` does. Returns the exit status (0 or 1) and a report."""
+def check(path: Path | str, environ: Mapping[str, str] = {}) -> tuple[int, str]:
+    """Load a file as `strogoff start` does, and look for the modules of its plugins, without importing these.
+
+    Returns the exit status (0 or 1) and a report.
+    """
     try:
-        settings = load(Path(path))
+        settings = load(Path(path), environ)
+        if missing := list(_missing_modules(settings)):
+            raise ConfigError(missing)
     except ConfigError as error:
         return 1, str(error)
     return 0, "\n".join([f"{path}: no errors", *_summary(settings)])
@@ -38,7 +46,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    code, text = check(arguments.file)
+    code, text = check(arguments.file, os.environ)
     print(text)
     return code
 
@@ -47,6 +55,19 @@ def _reference(arguments: argparse.Namespace) -> int:
     text = shipped_conf() if arguments.conf else reference(not arguments.text, arguments.word)
     print(text, end="")
     return 0 if text else 1
+
+
+def _missing_modules(settings: Settings) -> Iterator[Problem]:
+    for plugin in settings.python_plugins():
+        key = f"plugins.python.{plugin.name}"
+        try:
+            found = find_spec(plugin.module)
+        except Exception:  # the package above the module is missing, or fails
+            found = None
+        setting = settings.explicit(key)
+        if found is None and setting is not None:
+            said = "there is no such module for this Python"
+            yield Problem(setting.line.file, setting.line.line, key, said, "", plugin.module)
 
 
 def _summary(settings: Settings) -> list[str]:

@@ -81,7 +81,7 @@ def _files(path: Path) -> tuple[list[Line], list[Problem], list[str]]:
     warnings: list[str] = []
     folder = path.parent / "conf.d"
     try:
-        beside = sorted(each for each in folder.iterdir() if each.name.endswith(".conf")) if folder.is_dir() else []
+        beside = sorted(each for each in folder.iterdir() if _counts(each.name)) if folder.is_dir() else []
     except OSError as error:
         beside = []
         problems.append(Problem(str(folder), 0, "", f"the folder cannot be read: {_reason(error)}"))
@@ -99,6 +99,11 @@ def _files(path: Path) -> tuple[list[Line], list[Problem], list[str]]:
             problems += wrong
             warnings += warned
     return lines, problems, warnings
+
+
+def _counts(name: str) -> bool:
+    """Whether a file of conf.d is read. Editors put locks and copies with a dot beside a file that is edited."""
+    return name.endswith(".conf") and not name.startswith(".")
 
 
 def _repeated(lines: list[Line]) -> list[str]:
@@ -156,6 +161,9 @@ class _Values:
             assert key is not None
             text = self._expanded(line, line.text, ())
             if text is None:
+                continue
+            if "$(" in text and key.type in ("file", "directory"):
+                self._problem(line, "there is a $( without a key and )", "$(key)", text)
                 continue
             try:
                 if text == "" and key.type not in (*TEXTS, *LISTS, "terms"):

@@ -47,6 +47,30 @@ def test_several_listeners_may_ask_for_any_free_port(conf: Conf) -> None:
     assert len(conf("listener.tcp.a = 127.0.0.1:0\nlistener.tcp.b = 127.0.0.1:0").listeners()) == 2
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("127.0.0.1:21883", "0.0.0.0:21883"),
+        ("0.0.0.0:21883", "10.0.0.1:21883"),
+        ("[::]:21883", "[::1]:21883"),
+        ("[::1]:21883", "[0:0:0:0:0:0:0:1]:21883"),
+    ],
+)
+def test_an_address_that_contains_another_one_has_its_port(
+    complaint: Callable[[str], str], one: str, other: str
+) -> None:
+    message = complaint(f"listener.tcp.a = {one}\nlistener.tcp.b = {other}")
+    assert "listener.tcp.b: listener.tcp.a has " in message
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("127.0.0.1:1", "0.0.0.0:2"), ("127.0.0.1:1", "127.0.0.2:1"), ("0.0.0.0:1", "[::1]:1"), ("0.0.0.0:0", "[::]:0")],
+)
+def test_addresses_that_do_not_overlap(conf: Conf, one: str, other: str) -> None:
+    assert len(conf(f"listener.tcp.a = {one}\nlistener.tcp.b = {other}").listeners()) == 2
+
+
 def test_a_plugin_that_is_off_cannot_be_named(complaint: Callable[[str], str]) -> None:
     text = "plugins.vmq_acl = off\nplugins.vmq_passwd = off\nlistener.tcp.a = 127.0.0.1:1\n"
     message = complaint(text + "listener.tcp.a.auth_plugins = vmq_acl")

@@ -38,6 +38,27 @@ def test_check_gives_all_problems_and_exit_code_1(tmp_path: Path, capsys: pytest
     )
 
 
+def test_check_looks_for_plugins_and_at_variables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node would not start with a module that is missing, nor with a variable that names no key."""
+    path = tmp_path / "a.conf"
+    path.write_text("plugins.python.a = json:JSONDecoder\nplugins.python.b = no_such_package.module:X\n")
+    code, text = check(path)
+    assert (code, text.splitlines()[1:]) == (
+        1,
+        [
+            f"  {path}:2: plugins.python.b: there is no such module for this Python",
+            '      found "no_such_package.module"',
+        ],
+    )
+    path.write_text("plugins.python.a = json:JSONDecoder\n")
+    assert check(path)[0] == 0
+    monkeypatch.setenv("DOCKER_VERNEMQ_QUEUE_TYP", "lifo")
+    assert main(["config", "check", str(path)]) == 1
+    assert "DOCKER_VERNEMQ_QUEUE_TYP: queue_typ: unknown key" in capsys.readouterr().out
+
+
 def test_reference_prints_the_page_the_text_or_the_conf(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, text in (
         ([], reference(markdown=True)),

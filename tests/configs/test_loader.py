@@ -106,6 +106,8 @@ def test_files_in_conf_d_are_read_after_the_file_in_order(conf: Conf, tmp_path: 
     (tmp_path / "conf.d" / "b.conf").write_text("retry_interval = 7")
     (tmp_path / "conf.d" / "a.conf").write_text("retry_interval = 6\nqueue_type = lifo")
     (tmp_path / "conf.d" / "c.txt").write_text("nonsense")
+    (tmp_path / "conf.d" / ".hidden.conf").write_text("nonsense")
+    (tmp_path / "conf.d" / ".#a.conf").symlink_to("somebody@elsewhere.4711")  # as Emacs does while it edits a.conf
     loaded = conf("retry_interval = 5")
     assert (loaded["retry_interval"], loaded["queue_type"]) == (7, "lifo")
     assert loaded.source("retry_interval") == f"{tmp_path}/conf.d/b.conf:1"
@@ -141,6 +143,14 @@ def test_references_are_replaced_in_values_and_defaults(conf: Conf) -> None:
     assert loaded["eventlog.dir"] == "/d/eventlog"
     assert loaded["node.admin_socket"] == "/d/admin.sock"
     assert loaded["vmq_generic_msg_store.store_dir"] == "/d/msgstore"
+
+
+def test_a_reference_in_a_path_that_is_not_closed_is_refused(conf: Conf, complaint: Callable[[str], str]) -> None:
+    """A value that is no path may contain anything."""
+    assert "vmq_acl.acl_file: there is a $( without a key and )" in complaint(
+        "vmq_acl.acl_file = $(platform_data_dir/x"
+    )
+    assert conf("distributed_cookie = $(x")["distributed_cookie"] == "$(x"
 
 
 def test_references_in_a_circle_and_references_that_multiply_are_refused(complaint: Callable[[str], str]) -> None:
