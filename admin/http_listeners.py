@@ -254,8 +254,8 @@ class HttpListener:
     async def _one_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Handle the request, and close the connection.
 
-        `_close_if_silent` ends a connection whose headers take too long. The page reads the body if it needs one, after the
-        check of the API key: a stranger's body takes no memory.
+        `_close_if_silent` ends a connection whose headers take too long. The page reads the body if it needs one, after
+        the check of the API key: a stranger's body takes no memory.
         """
         self._awaiting_request.discard(request.protocol)
         response = await handler(request)

@@ -88,7 +88,7 @@ def _add_default_listeners(
         beside = {other: text.rpartition(":")[0] for other, text in named.items() if text.endswith(f":{port}")}
         taken = {each for each in beside.values() if each in _ALL or each.startswith("[") == host.startswith("[")}
         place = own if taken and own and host == "0.0.0.0" else host
-        if taken & {*_ALL, place}:
+        if taken & {*_ALL, place} or (taken and place in _ALL):
             said.append(f"{key} of the image is not opened: {', '.join(beside)} has its port {port}")
             continue
         if place != host:

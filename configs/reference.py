@@ -14,11 +14,12 @@ _INTRODUCTION = """\
 
 The file is VerneMQ's `vernemq.conf`: one `key = value` per line, comments from `#` to the end of the line, a value that
 contains a `#` in single quotes. A later line overrides an earlier one. The files `conf.d/*.conf` beside it override the
-file, except those whose name begins with a dot, and environment variables `DOCKER_VERNEMQ_*` override both. `$(key)` in a
+file, except those whose name begins with a dot. Environment variables `DOCKER_VERNEMQ_*` override both. `$(key)` in a
 value stands for the value of another key.
 
 A node with an unknown key or a wrong value does not start; it reports all errors at once. `strogoff config check FILE`
-checks a file, with the environment variables and the modules of plugins, without starting a node; `strogoff config reference` prints this page.
+checks a file, the environment variables and the modules of plugins without starting a node; `strogoff config
+reference` prints this page.
 
 **Effect**: *yes*: the key works. *No effect*: the key has no meaning in this broker and is accepted; the node logs all
 such keys once at start. *Not implemented*: this version lacks the feature; the value is checked, and a value other than
