@@ -19,6 +19,8 @@ from .values import Value
 _TOP_LEVEL = ("max_connections", "max_connection_lifetime", "mountpoint")
 _INHERIT = ("max_connections", "tls_handshake_timeout")
 _HANDSHAKE_TIMEOUT_MS = 5000
+SHORTEST_COOKIE = 16
+"""Fewer characters of `distributed_cookie` give a warning. Whoever records a handshake can try them all."""
 
 
 class ListenerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,11 +163,20 @@ def _inherited(settings: Lookup, option: ListenerOption, name: str, levels: list
 
 def open_to_strangers(settings: Lookup, listener: ListenerSettings) -> bool:
     """Whether other machines can reach a cluster listener while the cookie is publicly known."""
+    known = settings["distributed_cookie"] in ("", schema().keys["distributed_cookie"].default)
+    return known and not settings["cluster.allow_default_cookie"] and _in_clear(listener)
+
+
+def open_to_guesses(settings: Lookup, listener: ListenerSettings) -> bool:
+    """Whether other machines can reach a cluster listener while the cookie is short enough to be guessed."""
     cookie = settings["distributed_cookie"]
     known = cookie in ("", schema().keys["distributed_cookie"].default)
-    if listener.type != "vmq" or not known or settings["cluster.allow_default_cookie"]:
-        return False
-    return not listener.host or not ip_address(listener.host).is_loopback
+    return not known and len(cookie) < SHORTEST_COOKIE and _in_clear(listener)
+
+
+def _in_clear(listener: ListenerSettings) -> bool:
+    """Whether other machines can reach a cluster listener without certificates."""
+    return listener.type == "vmq" and (not listener.host or not ip_address(listener.host).is_loopback)
 
 
 def unopened(settings: Lookup) -> list[str]:

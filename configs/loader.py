@@ -8,7 +8,7 @@ from pathlib import Path
 from .checks import check, in_months
 from .deprecated import without_removed
 from .environment import from_environment
-from .listeners import open_to_strangers, unopened
+from .listeners import SHORTEST_COOKIE, open_to_guesses, open_to_strangers, unopened
 from .lookup import Setting
 from .problems import ConfigError, Problem
 from .schema import LISTS, TEXTS, Key, Schema, schema
@@ -54,12 +54,15 @@ def load(path: Path | None, environ: Mapping[str, str] = {}, overrides: Mapping[
 
 
 def _open_to_strangers(settings: Settings) -> list[str]:
-    """Warnings of `config check` for cluster listeners with the default cookie. The start refuses them."""
+    """Warnings for cluster listeners with the default cookie, which the start refuses, or with a short one."""
     listeners = settings.listeners()
     if any(listener.type == "vmqs" for listener in listeners):
         return []
-    said = "can be reached from other machines, and distributed_cookie is the default: the node does not start"
-    return [f"{listener.key} {said}" for listener in listeners if open_to_strangers(settings, listener)]
+    reached = "can be reached from other machines, and distributed_cookie"
+    said = f"{reached} is the default: the node does not start"
+    short = f"{reached} has less than {SHORTEST_COOKIE} characters: `openssl rand -hex 16` makes a good one"
+    warnings = [f"{listener.key} {said}" for listener in listeners if open_to_strangers(settings, listener)]
+    return warnings + [f"{listener.key} {short}" for listener in listeners if open_to_guesses(settings, listener)]
 
 
 def usual_file() -> Path | None:

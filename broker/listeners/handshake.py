@@ -2,7 +2,8 @@
 
 asyncio's own TLS server reports a connection only after its handshake, and never changes its context. Here a connection
 enters its limiter first, so that unfinished handshakes count against `max_connections`. Each handshake gets the present
-context, so renewed certificates and revocation lists take effect at once.
+context, so a revocation list takes effect as soon as it is read again. Renewed certificates do so too if the list has
+changed with them; otherwise they wait for the next start of the listener.
 
 If the listener expects a PROXY header, it comes before the handshake, as a proxy in TCP mode sends it. Nothing behind
 the header is read from the socket before the handshake begins.
