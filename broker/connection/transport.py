@@ -89,8 +89,8 @@ class ConnectionOrigin(msgspec.Struct):
     `username` is set only from a verified client certificate, or by a proxy that the listener trusts. `tls` has
     `version`, `cipher`, `subject` (its only common name or None) and, if the listener forwards connection options,
     `certificate` (DER or None). `transport` is tcp, ssl, ws, wss or unix. `gateway` is the node that has the socket, ""
-    for this one. `registered_in` is the epoch of the slot in which this node registered the client id itself, None if it
-    did not.
+    for this one. `registered_in` is the epoch of the slot in which this node registered the client id itself, None if
+    it did not.
     """
 
     peer_host: str
