@@ -90,7 +90,7 @@ SHELLS = {
         """,
         "sim": "commands engine/tasks step_commands",
         "analytics": "follow/command interrupts java log_sources manifest spark stream/mqtt_sender",
-        "configs": "checks",
+        "configs": "checks commands",
         "judge": "",
     }.items()
 }
