@@ -21,7 +21,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from strogoff.testing.client import Client
-from strogoff.testing.client_errors import MqttError
+from strogoff.testing.client_errors import ConnectionLost, MqttError
 
 from .compose_stack import FILES, ComposeStack, engines
 from .nodes import until
@@ -60,7 +60,7 @@ class Reader:
         try:
             while len(self.got) < len(self.expected):
                 await self.client.message(MESSAGE_S)
-        except TimeoutError:
+        except (TimeoutError, ConnectionLost):
             raise WrongStory(f"{self.name} got {self.got} and not {self.expected}") from None
         self.check()
 

@@ -40,8 +40,8 @@ class BridgedClient(ThreadClient):
         return await self._do(self.client.unsubscribe(filters, timeout))
 
     async def message(self, timeout: float = TIMEOUT_S) -> Message:
-        """Wait for the next message that was not taken yet. Raises TimeoutError."""
-        return await self._do(self.client.message(timeout))
+        """Wait for the next message that was not taken yet. Raises `ConnectionLost` or TimeoutError."""
+        return await self._thread.bridge(self.client.message(timeout), self.client.put_back)
 
     async def messages(self, timeout: float = TIMEOUT_S) -> AsyncIterator[Message]:
         """Yield messages as they arrive; end when none arrives for `timeout` seconds."""
@@ -56,9 +56,9 @@ class BridgedClient(ThreadClient):
         """Send DISCONNECT and wait for the end of the connection."""
         await self._do(self.client.disconnect(reason))
 
-    async def reconnect(self, node: int = 0, clean_start: bool = False) -> Connack:
+    async def reconnect(self, node: int = 0, clean_start: bool = False, timeout: float = TIMEOUT_S) -> Connack:
         """Connect again, by default to the same session. Result and errors are those of `Client.connect`."""
-        return await self._do(self.client.reconnect(node, clean_start))
+        return await self._do(self.client.reconnect(node, clean_start, timeout))
 
     async def closed(self, timeout: float = TIMEOUT_S) -> Disconnect | None:
         """Wait until the connection has ended. Returns the broker's DISCONNECT or None; raises TimeoutError."""

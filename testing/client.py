@@ -20,6 +20,7 @@ from ..mqtt.packets import Connack, Publish, Subscribe, SubscribeOptions, Unsubs
 from .client_errors import ConnectionLost, MqttClosed, reason_text, refusal
 from .client_session import Message, SessionState
 from .hidden_frames import of_documented_errors
+from .inbox import Inbox
 
 __tracebackhide__ = of_documented_errors
 
@@ -76,7 +77,7 @@ class Client(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._decoder: Decoder
         self._waiting: dict[tuple[type, int], asyncio.Future[Any]] = {}
-        self._fresh: asyncio.Queue[Message] = asyncio.Queue()
+        self._inbox = Inbox()
         self._gone: asyncio.Future[None] | None = None
         """Done when the connection has ended; None before the first one. It belongs to the loop of the connection."""
         self._ping: asyncio.TimerHandle | None = None
@@ -103,6 +104,7 @@ class Client(asyncio.Protocol):
             raise MqttClosed(f"{self.name} is connected")
         self._decoder = Decoder("client", self.version)
         self.connack = self.closed_by = None
+        self.session.aliases.clear()
         try:
             connack = await self._within(timeout, "no CONNACK", self._accepted(*self.address_of(node)))
         except BaseException:
@@ -186,9 +188,9 @@ class Client(asyncio.Protocol):
     ) -> int:
         """Publish and wait for PUBACK or PUBCOMP. Returns its reason code (16: no subscriber); 0 for QoS 0.
 
-        Raises `MqttRefused` for a code of 128 or above, and TypeError for another payload. Raises `ConnectionLost` if
-        the connection ends before the answer, and TimeoutError. After these two the broker may or may not have the
-        message; the client sends it again when the session is resumed.
+        Raises `MqttRefused` for a code of 128 or above, TypeError for another payload, and ValueError for what no
+        PUBLISH may have. Raises `ConnectionLost` if the connection ends before the answer, and TimeoutError. After
+        these two the broker may or may not have the message; the client sends it again when the session is resumed.
         """
         data = payload.encode() if isinstance(payload, str) else payload
         if not isinstance(data, bytes | bytearray | memoryview):
@@ -198,9 +200,10 @@ class Client(asyncio.Protocol):
             self._send(packet)
             return 0
         packet_id = packet.packet_id = self.session.new_id()
+        encoded = encode(packet, self.version)  # first: what cannot be encoded is no part of the session
         answered = self._expect(Publish, packet_id)
         self.session.outgoing[packet_id] = packet
-        self._send(packet)
+        self._live().write(encoded)
         reason: int = await self._within(timeout, f"no acknowledgement of PUBLISH {packet_id} on {topic}", answered)
         if reason >= 0x80:
             raise refusal(f"PUBLISH on {topic}", reason, self.version)
@@ -249,23 +252,33 @@ class Client(asyncio.Protocol):
     async def message(self, timeout: float = TIMEOUT_S) -> Message:
         """Wait for the next message that was not taken yet.
 
-        Raises TimeoutError; its text says how many messages arrived before.
+        Raises TimeoutError, or at once `ConnectionLost` if there is no connection on which it could come. Their texts
+        say how many messages arrived before.
         """
         self._check_loop()
         try:
             async with asyncio.timeout(timeout):
-                return await self._fresh.get()
+                return await self._inbox.next(self._check_connected)
         except TimeoutError:
             count = len(self.received)
             raise TimeoutError(f"{self.name} got no message within {timeout:g} s, {count} before") from None
 
+    def _check_connected(self) -> None:
+        """Raises `ConnectionLost` if no message can come."""
+        if self._transport is None:
+            count = len(self.received)
+            raise ConnectionLost(f"{self.name} got no message, {count} before: it is not connected{self._why()}")
+
     async def messages(self, timeout: float | None = None) -> AsyncIterator[Message]:
-        """Yield messages as they arrive. With `timeout`, end when none arrives for that many seconds."""
+        """Yield messages as they arrive. With `timeout`, end when none arrives for that many seconds.
+
+        Raises `ConnectionLost` when there is no connection, and all messages were taken.
+        """
         self._check_loop()
         while True:
             try:
                 async with asyncio.timeout(timeout):
-                    found = await self._fresh.get()
+                    found = await self._inbox.next(self._check_connected)
             except TimeoutError:
                 return
             yield found
@@ -275,7 +288,11 @@ class Client(asyncio.Protocol):
 
     def take(self) -> list[Message]:
         """Returns all messages that have arrived and were not taken yet; does not wait."""
-        return [self._fresh.get_nowait() for _ in range(self._fresh.qsize())]
+        return self._inbox.take()
+
+    def put_back(self, message: Message) -> None:
+        """Let a message be the next one again that is taken: its taker was cancelled."""
+        self._inbox.put_back(message)
 
     def ack(self, message: Message) -> None:
         """Send PUBACK or PUBREC for a message, with `auto_ack=False`; no effect for QoS 0."""
@@ -311,6 +328,7 @@ class Client(asyncio.Protocol):
         """asyncio: the connection has ended. Raise `ConnectionLost` in every call that waits for an answer."""
         self.on_data()
         self._transport = None
+        self._inbox.wake()
         if self._ping is not None:
             self._ping.cancel()
         why = self._why() or f": {exc or 'closed'}"
@@ -342,7 +360,7 @@ class Client(asyncio.Protocol):
         message = self.session.accept(packet)
         if message is not None:
             self.received.append(message)
-            self._fresh.put_nowait(message)
+            self._inbox.put(message)
         if self.auto_ack and packet.qos:
             kind = packets.Puback if packet.qos == 1 else packets.Pubrec
             self._send(kind(packet.packet_id))

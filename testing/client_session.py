@@ -38,12 +38,14 @@ class SessionState:
     """The session state that a client keeps from one connection to the next.
 
     `outgoing`: packet id -> the unacknowledged PUBLISH, or the PUBREL that follows it. `half_received`: packet ids of
-    QoS 2 messages whose PUBREL has not arrived.
+    QoS 2 messages whose PUBREL has not arrived. `aliases`: topic alias -> topic, of the present connection alone
+    [MQTT5-3.3.2-7].
     """
 
     def __init__(self) -> None:
         self.outgoing: dict[int, Publish | packets.Pubrel] = {}
         self.half_received: set[int] = set()
+        self.aliases: dict[int, str] = {}
         self._last_id = 0
 
     def new_id(self) -> int:
@@ -67,12 +69,13 @@ class SessionState:
 
     def accept(self, packet: Publish) -> Message | None:
         """Returns the message of a PUBLISH that has arrived, or None for a QoS 2 message that was given out before."""
+        topic = self._topic(packet)
         if packet.qos == 2:
             if packet.packet_id in self.half_received:
                 return None
             self.half_received.add(packet.packet_id)
         return Message(
-            packet.topic,
+            topic,
             packet.payload,
             packet.qos,
             packet.retain,
@@ -80,6 +83,15 @@ class SessionState:
             packet.packet_id,
             dict(packet.properties or {}),
         )
+
+    def _topic(self, packet: Publish) -> str:
+        """Returns the topic of a PUBLISH, and remembers its alias."""
+        alias = (packet.properties or {}).get("topic_alias")
+        if alias is None:
+            return packet.topic
+        if packet.topic:
+            self.aliases[alias] = packet.topic
+        return self.aliases.get(alias, "")
 
     def answer(self, packet: packets.Packet) -> tuple[packets.Packet | None, tuple[int, int] | None]:
         """Handle an acknowledgement. Returns the answer to send, and (packet id, reason) if a publish is finished."""

@@ -85,8 +85,8 @@ SHELLS = {
         """,
         "testing": """
             broker_process capture client faults/fault_gate faults/faulty_transport faults/network_faults
-            faults/packet_drops runtime/clock runtime/convergence runtime/idle runtime/in_process runtime/loop_thread
-            runtime/node_handle runtime/node_links runtime/running_cluster
+            faults/packet_drops inbox runtime/clock runtime/convergence runtime/idle runtime/in_process
+            runtime/loop_thread runtime/node_handle runtime/node_links runtime/running_cluster
         """,
         "sim": "commands engine/tasks step_commands",
         "analytics": "follow/command interrupts java log_sources manifest spark stream/mqtt_sender",

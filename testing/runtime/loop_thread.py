@@ -17,6 +17,15 @@ CALL_S = 60.0
 """Seconds that a blocking call waits at most, in addition to the limit of its work."""
 
 
+def asyncio_loop() -> asyncio.AbstractEventLoop:
+    """Returns the running loop. Raises RuntimeError if it is not asyncio's; its text says what a test for trio does."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        text = "no asyncio loop runs: in a test for trio use the blocking methods, in a thread"
+        raise RuntimeError(text) from None
+
+
 class LoopThread:
     """Runs coroutines in its thread. `stop` ends the thread."""
 
@@ -42,6 +51,10 @@ class LoopThread:
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             error = running.exception(limit_s + CALL_S)
+        except TimeoutError:
+            running.cancel()
+            text = f"no end within {limit_s + CALL_S:g} s: something blocks the thread of the brokers"
+            raise TimeoutError(text) from None
         except BaseException:
             running.cancel()
             raise
@@ -52,9 +65,37 @@ class LoopThread:
         finally:
             del error  # it has this frame: a cycle
 
-    async def bridge(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine in the loop, and await its end in another asyncio loop. A cancellation cancels the work."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+    async def bridge(self, work: Coroutine[Any, Any, _T], take_back: Callable[[_T], None] = lambda _: None) -> _T:
+        """Run a coroutine in the loop, and await its end in another asyncio loop. A cancellation cancels the work.
+
+        The work may have ended before it learns of the cancellation: then `take_back` gets its result, in the loop.
+        Raises RuntimeError in a loop of another library.
+        """
+        try:
+            asyncio_loop()
+        except RuntimeError:
+            work.close()
+            raise
+        cancelled = False
+        results: list[_T] = []
+
+        def undo() -> None:
+            while cancelled and results:
+                take_back(results.pop())
+
+        async def run() -> _T:
+            result = await work
+            results.append(result)
+            undo()
+            return result
+
+        try:
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(), self._loop))
+        except asyncio.CancelledError:
+            cancelled = True
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(undo)
+            raise
 
     def ask(self, function: Callable[[], _T]) -> _T:
         """Call a function in the loop's thread, and return its result."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -50,5 +51,33 @@ def test_a_wait_can_be_cancelled() -> None:
             assert (await rx.message()).text == "x"
             rx.abort()
             await rx.closed()
+
+        asyncio.run(test())
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_cancelled_wait_loses_no_message(late: bool) -> None:
+    """The client has taken the message already when it learns that its caller was cancelled, or takes it afterwards."""
+    with SyncCluster() as c:
+
+        async def test() -> None:
+            rx = BridgedClient(c.thread, await c.thread.bridge(c.cluster.client("rx")))
+            await rx.subscribe("t", qos=1)
+            for text in ("1", "2"):
+                await rx.publish("t", text, qos=1)
+            c.settled()
+            free = threading.Event()
+            c.thread._loop.call_soon_threadsafe(free.wait)
+            waiting = asyncio.create_task(rx.message())
+            await asyncio.sleep(0)
+            if late:
+                free.set()
+                c.thread.ask(lambda: None)  # blocks this loop: it does not learn of the message
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            free.set()
+            assert [(await rx.message()).text for _ in range(2)] == ["1", "2"]
+            await rx.disconnect()
 
         asyncio.run(test())

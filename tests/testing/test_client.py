@@ -251,3 +251,63 @@ def test_a_timeout_names_the_missing_answer() -> None:
             await late.disconnect()
 
     run(test())
+
+
+def test_a_message_that_cannot_come() -> None:
+    """The client says at once that it has lost its connection; what has arrived before can be taken."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx")
+            await rx.subscribe("t", qos=1)
+            waiting = asyncio.create_task(rx.message())
+            await asyncio.sleep(0)
+            await c.client("rx")
+            lost = (
+                r"^rx got no message, 0 before: it is not connected: the broker closed it: session taken over \(0x8e\)$"
+            )
+            with pytest.raises(ConnectionLost, match=lost):
+                await waiting
+            await rx.reconnect(clean_start=True)
+            await rx.subscribe("t", qos=1)
+            await rx.publish("t", "last", qos=1)
+            await c.settled()
+            await rx.disconnect()
+            assert (await rx.message()).text == "last"
+            with pytest.raises(ConnectionLost, match=r"rx got no message, 1 before: it is not connected$"):
+                await anext(rx.messages(timeout=1))
+
+    run(test())
+
+
+def test_a_publish_that_cannot_be_sent_is_no_part_of_the_session() -> None:
+    """The client can connect again, and its packet id is free."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            tx = await c.client("tx", clean_start=False)
+            with pytest.raises(ValueError, match="a/#"):
+                await tx.publish("a/#", "x", qos=1)
+            assert tx.session.outgoing == {}
+            assert (await tx.reconnect()).session_present
+            assert await tx.publish("a", "x", qos=1) == 16
+
+    run(test())
+
+
+def test_topic_aliases_of_the_broker() -> None:
+    """Each message has its topic; another connection has other aliases."""
+
+    async def test() -> None:
+        async with Cluster(conf={"topic_alias_max_broker": 5}) as c:
+            rx = await c.client("rx", clean_start=False, properties={"topic_alias_maximum": 5})
+            await rx.subscribe("t/#")
+            for _ in range(2):
+                for topic in ("t/1", "t/2"):
+                    await rx.publish(topic, "x")
+            assert [(await rx.message()).topic for _ in range(4)] == ["t/1", "t/2"] * 2
+            assert sorted(rx.session.aliases.values()) == ["t/1", "t/2"]
+            await rx.reconnect()
+            assert rx.session.aliases == {}
+
+    run(test())

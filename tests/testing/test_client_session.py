@@ -67,3 +67,15 @@ def test_payloads() -> None:
     """As text and as JSON."""
     assert Message("t", b'{"a": 1}').json() == {"a": 1}
     assert Message("t", "é".encode()).text == "é"
+
+
+def test_an_alias_stands_for_its_topic() -> None:
+    """A later topic replaces it, also in a repeated QoS 2 message."""
+    state = SessionState()
+    named = Publish("a", b"", 2, packet_id=5, properties={"topic_alias": 1})
+    short = Publish("", b"", properties={"topic_alias": 1})
+    assert state.accept(named) == Message("a", b"", 2, packet_id=5, properties={"topic_alias": 1})
+    assert state.accept(short) == Message("a", b"", properties={"topic_alias": 1})
+    state.accept(Publish("b", b"", properties={"topic_alias": 1}))
+    assert state.accept(named) is None
+    assert state.accept(short) == Message("a", b"", properties={"topic_alias": 1})

@@ -88,7 +88,19 @@ def test_a_limit_of_the_caller_is_added(monkeypatch: pytest.MonkeyPatch) -> None
         asyncio.get_running_loop().call_later(0.1, done.set_result, "done")
         return str(await done)
 
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match=r"no end within 0\.05 s: something blocks the thread of the brokers"):
         thread.call(takes_long())
     assert thread.call(takes_long(), 0.1) == "done"
+    thread.stop()
+
+
+def test_a_bridge_needs_asyncio() -> None:
+    """The error says what to do in a test for another library."""
+    thread = LoopThread("bridged")
+
+    async def work() -> None:
+        pass
+
+    with pytest.raises(RuntimeError, match="no asyncio loop runs: in a test for trio use the blocking methods"):
+        thread.bridge(work()).send(None)
     thread.stop()
