@@ -1,8 +1,11 @@
-"""Keys of vernemq.conf whose values the harness chooses. A test reads such a value, and cannot set it."""
+"""Keys of vernemq.conf: the `conf` of a test, and the keys that the harness chooses, whose values a test only reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+Value = str | int | bool
+Conf = Mapping[str, Value]
 
 OF_PROCESS = {
     "listener.tcp.default": "read it as `host` and `port`",
@@ -16,6 +19,13 @@ OF_NODES = {
 }
 OF_CLUSTER = {**OF_NODES, "listener.vmq.default": "the nodes are joined already"}
 """Those of a cluster with more than one node."""
+
+
+def text(value: Value) -> str:
+    """Returns a value in the form of vernemq.conf."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
 
 
 def check_keys(conf: Iterable[str], chosen: dict[str, str]) -> None:

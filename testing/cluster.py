@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from .runtime.running_cluster import ClusterOptions, Conf, RunningCluster
+from .chosen_keys import Conf
+from .runtime.running_cluster import ClusterOptions, RunningCluster
 from .sync import SyncCluster
 
 

@@ -15,11 +15,12 @@ from typing import Any, Never, TypeVar, Unpack
 import pytest
 
 from .async_bridge import BridgedClient
+from .chosen_keys import Conf
 from .cluster import Cluster
 from .hidden_frames import of_documented_errors
 from .log_audit.audit import Audit
 from .runtime.node_handle import NodeHandle
-from .runtime.running_cluster import ClusterOptions, Conf, RunningCluster, check_closed
+from .runtime.running_cluster import ClusterOptions, RunningCluster, check_closed
 from .sync import SyncClient, SyncCluster
 
 __tracebackhide__ = of_documented_errors

@@ -12,6 +12,7 @@ from typing import Any, Never, Self, TypeVar, Unpack
 
 from ..broker.reporting.events import Row
 from ..mqtt.packets import Connack, Disconnect, SubscribeOptions
+from .chosen_keys import Conf
 from .client import TIMEOUT_S, Client
 from .client_session import Message
 from .faults.packet_drops import Direction, Drop, Then
@@ -19,7 +20,7 @@ from .hidden_frames import of_documented_errors
 from .log_audit.audit import Audit
 from .runtime.loop_thread import LoopThread
 from .runtime.node_handle import NodeHandle
-from .runtime.running_cluster import SERVE_S, SETTLE_S, ClusterOptions, Conf, RunningCluster, Sees
+from .runtime.running_cluster import OPEN_S, SERVE_S, SETTLE_S, ClusterOptions, RunningCluster, Sees
 
 __tracebackhide__ = of_documented_errors
 
@@ -47,7 +48,7 @@ class SyncCluster:
             raise RuntimeError("the cluster is open already: use it without `with`")
         thread = LoopThread(f"strogoff cluster {self.seed}")
         try:
-            thread.call(self.cluster.open())
+            thread.call(self.cluster.open(), OPEN_S)
         except BaseException:
             thread.stop()
             raise
@@ -126,7 +127,7 @@ class SyncCluster:
         """Judge the event log so far: finds lost, duplicate and reordered messages, and forgotten sessions."""
         return self.thread.ask(self.cluster.audit) if self._thread is not None else self.cluster.audit()
 
-    def write_log(self, directory: Path) -> Path:
+    def write_log(self, directory: Path | str) -> Path:
         """Write the event log as JSON lines for `strogoff analytics`. Returns the directory; raises OSError."""
         if self._thread is None:
             return self.cluster.write_log(directory)
@@ -151,10 +152,14 @@ class SyncCluster:
         """Wait until each durable session has its copies, as `Cluster.copied`. Raises TimeoutError."""
         self.thread.call(self.cluster.copied(timeout), timeout)
 
+    def primary(self, name: str) -> int | None:
+        """Returns the number of the node that has the durable session of a client id, as `Cluster.primary`."""
+        return self.thread.ask(lambda: self.cluster.primary(name))
+
     # -- clients
 
     def client(self, name: str, node: int = 0, **options: Any) -> SyncClient:
-        """Returns a connected client whose methods block; `options` are those of `Client`."""
+        """Returns a connected client whose methods block; `options` are those of `Cluster.client`."""
         return SyncClient(self.thread, self.thread.call(self.cluster.client(name, node, **options)))
 
     # -- faults
@@ -271,25 +276,31 @@ class ThreadClient:
 class SyncClient(ThreadClient):
     """Runs a `Client` in the cluster's thread; its methods block. A context manager that disconnects at its end."""
 
-    def _do(self, work: Coroutine[Any, Any, _T], limit_s: float = 0.0) -> _T:
+    def _do(self, work: Coroutine[Any, Any, _T], limit_s: float = TIMEOUT_S) -> _T:
         return self._thread.call(work, limit_s)
 
     def publish(
-        self, topic: str, payload: bytes | str = b"", qos: int = 0, retain: bool = False, **options: Any
+        self,
+        topic: str,
+        payload: bytes | str = b"",
+        qos: int = 0,
+        retain: bool = False,
+        timeout: float = TIMEOUT_S,
+        **properties: Any,
     ) -> int:
         """Publish and wait for the acknowledgement. Arguments, result and errors are those of `Client.publish`."""
-        return self._do(self.client.publish(topic, payload, qos, retain, **options))
+        return self._do(self.client.publish(topic, payload, qos, retain, timeout, **properties), timeout)
 
-    def subscribe(self, filters: Filters, qos: int = 0, **options: Any) -> list[int]:
+    def subscribe(self, filters: Filters, qos: int = 0, timeout: float = TIMEOUT_S, **properties: Any) -> list[int]:
         """Subscribe and wait for SUBACK. Arguments, result and errors are those of `Client.subscribe`."""
-        return self._do(self.client.subscribe(filters, qos, **options))
+        return self._do(self.client.subscribe(filters, qos, timeout, **properties), timeout)
 
     def unsubscribe(self, filters: str | Iterable[str], timeout: float = TIMEOUT_S) -> list[int]:
         """Unsubscribe and wait for UNSUBACK. Result and errors are those of `Client.unsubscribe`."""
-        return self._do(self.client.unsubscribe(filters, timeout))
+        return self._do(self.client.unsubscribe(filters, timeout), timeout)
 
     def message(self, timeout: float = TIMEOUT_S) -> Message:
-        """Wait for the next message that was not taken yet. Raises TimeoutError."""
+        """Wait for the next message that was not taken yet. Raises `ConnectionLost` or TimeoutError."""
         return self._do(self.client.message(timeout), timeout)
 
     def messages(self, timeout: float = TIMEOUT_S) -> Iterator[Message]:
@@ -304,9 +315,9 @@ class SyncClient(ThreadClient):
         """Send DISCONNECT and wait for the end of the connection."""
         self._do(self.client.disconnect(reason))
 
-    def reconnect(self, node: int = 0, clean_start: bool = False) -> Connack:
+    def reconnect(self, node: int = 0, clean_start: bool = False, timeout: float = TIMEOUT_S) -> Connack:
         """Connect again, by default to the same session. Result and errors are those of `Client.connect`."""
-        return self._do(self.client.reconnect(node, clean_start))
+        return self._do(self.client.reconnect(node, clean_start, timeout), timeout)
 
     def closed(self, timeout: float = TIMEOUT_S) -> Disconnect | None:
         """Wait until the connection has ended. Returns the broker's DISCONNECT or None; raises TimeoutError."""

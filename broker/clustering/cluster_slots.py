@@ -99,6 +99,12 @@ class ClusterSlots:
         follows = own is not None and any(own in row.in_sync and row.primary != own for row in table.rows)
         return follows or bool(len(self.copies) or list(self.moves.arrivals) or self.opening.unopened)
 
+    @property
+    def at_rest(self) -> bool:
+        """True while this node neither hands over empty slots nor has slots to open."""
+        waiting = set(self._misplaced()) - self.moves.kept
+        return not (waiting or self.handover.closed or self.opening.unopened)
+
     def _empty(self, slots: Collection[int]) -> list[int]:
         """Return those of these slots that have no session here, and whose clients at other nodes are all known."""
         registrar = self._node.gateways.registration.registrar

@@ -83,4 +83,5 @@ class Drop:
 
     def __str__(self) -> str:
         whose = f" of {self.client}" if self.client is not None else ""
-        return f"drop {self.packet} {self.nth} {self.direction}{whose} ({self.seen} seen), then {self.then}"
+        state = "dropped" if self.dropped else f"{self.seen} seen"
+        return f"drop {self.packet} {self.nth} {self.direction}{whose} ({state}), then {self.then}"

@@ -12,8 +12,9 @@ from ...analytics.schema import LOGICAL_BITS
 from ...broker.process.eventlog_files import Limits, LogFiles
 
 
-def write_log(rows: Iterable[Row], directory: Path, size: int = 64 << 20) -> Path:
+def write_log(rows: Iterable[Row], directory: Path | str, size: int = 64 << 20) -> Path:
     """Write all rows below `directory`, in files per run, node and boot. Returns `directory`; raises OSError."""
+    directory = Path(directory)
     lines: dict[tuple[str, int], list[tuple[str, int, bytes]]] = {}
     for row in rows:
         line = (row["run_id"], row["hlc"] >> LOGICAL_BITS, line_of(row))

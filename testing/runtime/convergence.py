@@ -62,7 +62,7 @@ def serves(handle: NodeHandle) -> bool:
 def complete(handle: NodeHandle) -> bool:
     """Whether a node serves and sees the whole cluster, and all intended voters vote.
 
-    The cluster tolerates its promised number of failures only then.
+    Only then the cluster tolerates its promised number of failures, if each slot is `copied`, too.
     """
     if not serves(handle) or handle.sees != "whole":
         return False
@@ -73,12 +73,17 @@ def complete(handle: NodeHandle) -> bool:
 
 
 def copied(handle: NodeHandle) -> bool:
-    """Whether each slot has as many copies as it can have among the serving nodes, as this node sees it."""
+    """Whether each slot has as many copies as it can have among the serving nodes, and this node hands over none.
+
+    A slot with sessions that waits for the balancing counts as in place.
+    """
     member = member_of(handle)
     if member is None or member.standalone:
         return True
+    shell = handle.server.cluster
+    assert shell is not None
     copies = min(handle.server.node.options.queue_replicas, len(member.view.serving))
-    return not lacking_copies(member.slots, copies)
+    return not lacking_copies(member.slots, copies) and shell.clustering.slots.at_rest
 
 
 def in_progress(nodes: Sequence[NodeHandle], network_faults: NetworkFaults) -> Iterator[str]:

@@ -115,6 +115,15 @@ class NodeHandle:
         """Returns the ports of all running MQTT listeners, by the name of the listener."""
         return {row.key: row.port for row in self.server.listeners.show()}
 
+    def address(self, listener: str) -> tuple[str, int]:
+        """Returns host and port of a listener, by its key. Raises `FaultError` if the node has no such listener."""
+        if listener == LISTENER:
+            return self.host, self.port  # also while the node is down
+        ports = self.ports()
+        if not ports.get(listener):
+            raise FaultError(f"node {self.number} has no {listener}: it has {', '.join(sorted(ports))}")
+        return self.host, ports[listener]
+
     # -- life; called by the cluster
 
     async def start(self) -> None:

@@ -17,24 +17,27 @@ import contextlib
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Never, Self, TypedDict
 
 from ...broker.reporting.events import Row
-from ..chosen_keys import OF_CLUSTER, OF_NODES, check_keys
+from ...cluster.identity import slot_of
+from ..chosen_keys import OF_CLUSTER, OF_NODES, Conf, check_keys, text
 from ..client import Client
 from ..faults.network_faults import NetworkFaults, sides_of
 from ..faults.packet_drops import Direction, Drop, FaultError, Then
 from ..hidden_frames import of_documented_errors
 from ..log_audit.audit import Audit, audit
 from ..log_audit.log_files import write_log
-from .convergence import can_serve, complete, copied, diverged, in_progress, join, serves
+from .convergence import can_serve, complete, copied, diverged, in_progress, join, member_of, serves
 from .directories import Engine, temporary_directory
 from .idle import IdleDetector
+from .loop_thread import asyncio_loop
 from .memory_disk import Disks
-from .node_handle import NOBODY, LeakError, NodeHandle
+from .node_handle import LISTENER, NOBODY, LeakError, NodeHandle
 from .node_links import Links, NodeLinks
 from .time_scale import check_pace
 
@@ -49,11 +52,17 @@ data within two turns."""
 SETTLE_S = 10.0
 SERVE_S = 20.0
 """Seconds to wait for a state of the cluster, unless the test gives another timeout."""
+OPEN_S = 60.0
+"""Seconds that a new cluster has to be whole: seven nodes may take 15 s on a busy machine."""
 
 Sees = Literal["whole", "majority", "minority"]
-Conf = Mapping[str, str | int | bool]
 
-_DEFAULTS = {"allow_anonymous": "on", "systree_enabled": "off"}
+_DEFAULTS = {
+    "allow_anonymous": "on",
+    "systree_enabled": "off",
+    "vmq_acl.acl_file": str(files("strogoff.configs") / "vmq.acl"),
+}
+"""Each client has each permission. The defaults of both files of permissions are below the directory of the tests."""
 _OURS = {"eventlog.level": "off"}
 """The event log is kept in memory and not in files."""
 
@@ -66,13 +75,6 @@ class ClusterOptions(TypedDict, total=False):
     seed: int | None
     directory: Path | str | None
     pace: float
-
-
-def text(value: str | int | bool) -> str:
-    """Returns a value in the form of vernemq.conf."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)
 
 
 class NotSettled(TimeoutError):
@@ -106,7 +108,8 @@ def check_closed(ours: Iterable[RunningCluster] = ()) -> None:
 class RunningCluster:
     """`nodes` brokers in the running loop, joined to a cluster; an asynchronous context manager.
 
-    `conf` has keys of vernemq.conf; by default anonymous clients are allowed and `$SYS` is off. `engine`: `memory` is a
+    `conf` has keys of vernemq.conf; by default anonymous clients are allowed, each client may publish and subscribe
+    everything, passwords are in `vmq.passwd` of a node's directory, and `$SYS` is off. `engine`: `memory` is a
     disk in memory that outlives a kill, `leveldb` is the real one. `links`: the transport between nodes, `memory` or
     `grpc`. `seed` determines every random choice of the brokers; None takes a new one. `directory` has the nodes' data
     directories; None makes one and removes it at the end. `pace` divides the times of the cluster (lease 1.7 s,
@@ -136,8 +139,8 @@ class RunningCluster:
         self.engine = engine
         self.links: Links = links
         self.pace = pace
-        self.faults: list[str] = []
-        """Descriptions of the faults, starts and stops so far, in order; none of those that were impossible."""
+        self._faults: list[str | tuple[int, Drop]] = []
+        """Faults so far: their text, or the number of the node and what it drops."""
         self.started = False
         """Whether all nodes have started, and the cluster was whole."""
         self._count = nodes
@@ -169,17 +172,19 @@ class RunningCluster:
     async def open(self) -> None:
         """Start all nodes, join them to a cluster, and wait until it is whole.
 
-        Raises the errors of a node's start, after a cleanup, and RuntimeError if the cluster was opened before.
+        Raises the errors of a node's start, after a cleanup, and RuntimeError if the cluster was opened before, or if
+        asyncio does not run.
         """
         if self.nodes:
             raise RuntimeError("this cluster was opened before: use it as it is, or make another one")
+        loop = asyncio_loop()
         self._activity = IdleDetector()
         if self._directory is None:
             self._temporary = temporary_directory(self.engine)
         folder = self._directory or self._temporary
         assert folder is not None
         names = [f"node{number}@127.0.0.1" for number in range(self._count)]
-        OPEN[self] = asyncio.get_running_loop()
+        OPEN[self] = loop
         try:
             if self._count > 1:
                 self._node_links = NodeLinks(self.links, names, self.pace)
@@ -189,14 +194,14 @@ class RunningCluster:
                 await handle.start()
             if self._node_links is not None:
                 await join(self.nodes, self._node_links.address(0))
-                await self.whole()
+                await self.whole(OPEN_S)
         except BaseException:
             await self.close()
             raise
         self.started = True
 
     def _handle(self, number: int, name: str, place: Path) -> NodeHandle:
-        conf = {"nodename": name, **self._conf}
+        conf = {"nodename": name, "vmq_passwd.password_file": str(place / "vmq.passwd"), **self._conf}
         disks: Disks | None = {} if self.engine == "memory" else None
         return NodeHandle(number, conf, place, disks, self.seed, self._activity, self._row, self._node_links)
 
@@ -265,6 +270,11 @@ class RunningCluster:
         return self.node().url
 
     @property
+    def faults(self) -> list[str]:
+        """Descriptions of the faults, starts and stops so far, in order; none of those that were impossible."""
+        return [each if isinstance(each, str) else f"node {each[0]}: {each[1]}" for each in self._faults]
+
+    @property
     def rows(self) -> list[Row]:
         """The event log of all nodes so far, as `analytics/schema.py` defines it, at level `message`.
 
@@ -279,7 +289,7 @@ class RunningCluster:
                 each.report_queues()
         return audit(self.rows)
 
-    def write_log(self, directory: Path) -> Path:
+    def write_log(self, directory: Path | str) -> Path:
         """Write the event log as JSON lines for `strogoff analytics`. Returns the directory; raises OSError."""
         return write_log(self.rows, directory)
 
@@ -332,23 +342,28 @@ class RunningCluster:
         await self._until(lambda: all(each.sees == state for each in handles), timeout, f"{nodes} to see {state}")
 
     async def whole(self, timeout: float = SERVE_S) -> None:
-        """Wait until every node serves and sees the whole cluster, and the intended voters vote.
+        """Wait until every node serves and sees the whole cluster, the intended voters vote, and sessions are `copied`.
 
-        Raises TimeoutError after `timeout` seconds; its text has the state of each node. Raises `FaultError` if a node
-        is down or paused.
+        Then the cluster survives the loss of a node. Raises TimeoutError after `timeout` seconds; its text has the
+        state of each node. Raises `FaultError` if a node is down or paused.
         """
         for handle in self.nodes:
             if not handle.up or handle.paused:
                 raise FaultError(
                     f"node {handle.number} is {'paused' if handle.up else 'down'}: the cluster cannot be whole"
                 )
-        await self._until(lambda: all(map(complete, self.nodes)), timeout, "the cluster to be whole")
+
+        def is_whole() -> bool:
+            return all(map(complete, self.nodes)) and all(map(copied, self.nodes))
+
+        await self._until(is_whole, timeout, "the cluster to be whole")
 
     async def copied(self, timeout: float = SERVE_S) -> None:
         """Wait until each durable session is on two nodes, or on as many as `queue_replicas` says and the cluster has.
 
-        Before that a killed node may be the only one with a session. Nodes that do not serve are ignored. Raises
-        TimeoutError after `timeout` seconds; its text has the state of each node.
+        Before that a killed node may be the only one with a session. It also waits until empty slots have reached the
+        nodes that should have them. Nodes that do not serve are ignored. Raises TimeoutError after `timeout` seconds;
+        its text has the state of each node.
         """
 
         def all_copied() -> bool:
@@ -364,12 +379,28 @@ class RunningCluster:
             now = ", ".join(f"node {each.number} {each.sees if each.up else 'down'}" for each in self.nodes)
             raise TimeoutError(f"waited {timeout:g} s for {what}; now: {now}") from None
 
+    def primary(self, name: str) -> int | None:
+        """Returns the number of the node that has the durable session of a client id, its primary, as the nodes that
+        serve know it. It is None if the slot of the session has no primary, or no node serves."""
+        for handle in self.nodes:
+            member = member_of(handle)
+            if member is not None and serves(handle):
+                holder = member.slots.row(slot_of("", name)).primary
+                return next((each.number for each in self.nodes if holder and each.name == holder.node), None)
+        return None
+
     # -- clients
 
-    async def client(self, name: str, node: int = 0, **options: Any) -> Client:
-        """Returns a client, connected to a node. `options` are those of `Client`. `close` closes the client, too."""
+    async def client(self, name: str, node: int = 0, listener: str = LISTENER, **options: Any) -> Client:
+        """Returns a client, connected to a node. `close` closes the client, too.
+
+        `listener` is the key of its TCP or TLS listener, such as `listener.ssl.mine`. `options` are those of `Client`
+        except `host` and `port`: TypeError for these.
+        """
+        if wrong := sorted({"host", "port"} & set(options)):
+            raise TypeError(f"client() has no {' and no '.join(wrong)}: give `node` and `listener`, or use Client(...)")
         client = Client(name, **options)
-        client.address_of = lambda number: (self.node(number).host, self.node(number).port)
+        client.address_of = lambda number: self.node(number).address(listener)
         client.on_data = self._activity.record
         self._clients.append(client)
         await client.connect(node=node)
@@ -442,7 +473,7 @@ class RunningCluster:
         fault = Drop(packet, nth, direction, client, then)
         handle = self.node(node)
         handle.drops.append(fault)
-        self.faults.append(f"node {node}: {fault}")
+        self._faults.append((node, fault))
         if handle.up:
             handle.node.env.event("fault.loss", nodes=[handle.name], detail=str(fault))
         return fault
@@ -454,7 +485,7 @@ class RunningCluster:
         """
         network_faults = self._network_faults("partition")
         groups = sides_of([[self.node(number).number for number in side] for side in sides], len(self.nodes))
-        self.faults.append(f"partition {' | '.join(' '.join(map(str, group)) for group in groups)}")
+        self._faults.append(f"partition {' | '.join(' '.join(map(str, group)) for group in groups)}")
         for one, other in network_faults.partition(groups):
             self._tell("fault.pair_cut", one, other)
 
@@ -466,14 +497,14 @@ class RunningCluster:
         network_faults = self._network_faults("one_way")
         if self.node(source) is self.node(target):
             raise FaultError(f"one_way({source}, {target}): two nodes are needed")
-        self.faults.append(f"one way: node {target} does not hear node {source}")
+        self._faults.append(f"one way: node {target} does not hear node {source}")
         self._tell("fault.one_way_cut", source, target)
         network_faults.cut(source, target)
 
     async def heal(self) -> None:
         """Restore all links; `whole` waits until the nodes have noticed."""
         network_faults = self._network_faults("heal")
-        self.faults.append("heal")
+        self._faults.append("heal")
         for source, target in sorted({(min(way), max(way)) for way in network_faults.heal()}):
             self._tell("fault.end", source, target, detail="cut")
 
@@ -492,9 +523,9 @@ class RunningCluster:
     def _noted(self, what: str, handle: NodeHandle) -> Iterator[None]:
         """Note a fault before it happens; a `FaultError` takes the note back."""
         fault = f"{what} node {handle.number}"
-        self.faults.append(fault)
+        self._faults.append(fault)
         try:
             yield
         except FaultError:
-            del self.faults[len(self.faults) - 1 - self.faults[::-1].index(fault)]
+            del self._faults[len(self._faults) - 1 - self._faults[::-1].index(fault)]
             raise

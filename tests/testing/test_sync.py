@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from strogoff.testing import FaultError, MqttRefused
+from strogoff.testing.client import Client
 from strogoff.testing.cluster import Cluster
-from strogoff.testing.sync import SyncCluster
+from strogoff.testing.runtime.loop_thread import LoopThread
+from strogoff.testing.sync import SyncClient, SyncCluster
 
 
 def test_a_whole_test_without_asyncio(tmp_path: Path) -> None:
@@ -90,3 +94,27 @@ def test_messages_are_acknowledged_by_hand() -> None:
         c.settled()
         rx.disconnect()
         assert c[0].up and c.node(0) is c[0]
+
+
+def test_a_long_wait_is_not_cut_short() -> None:
+    """The thread waits as long as the client does, and longer."""
+    limits = []
+
+    class RecordingThread(LoopThread):
+        """Runs nothing."""
+
+        def __init__(self) -> None:
+            pass
+
+        def call(self, work: Coroutine[Any, Any, Any], limit_s: float = 0.0) -> Any:
+            limits.append(limit_s)
+            work.close()
+
+    client = SyncClient(RecordingThread(), Client("patient"))
+    client.publish("t", "x", qos=1, timeout=100)
+    client.subscribe("t", timeout=100)
+    client.unsubscribe("t", timeout=100)
+    client.reconnect(timeout=100)
+    client.message(timeout=100)
+    client.closed(timeout=100)
+    assert limits == [100] * 6

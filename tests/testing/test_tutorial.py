@@ -58,11 +58,11 @@ def test_a_broker_in_memory_is_up_at_once() -> None:
 
 
 def test_a_cluster_of_three_is_up_soon() -> None:
-    """It takes about 70 ms of processor time; other work of the machine is not counted."""
+    """It takes about 240 ms of processor time, most of it for the copies; other work of the machine is not counted."""
     took = []
 
     async def test() -> None:
-        for _ in range(5):
+        for _ in range(3):
             began = time.process_time()
             cluster = Cluster(3)
             await cluster.open()
@@ -70,4 +70,4 @@ def test_a_cluster_of_three_is_up_soon() -> None:
             await cluster.close()
 
     run(test())
-    assert min(took) < 0.15
+    assert min(took) < 0.6

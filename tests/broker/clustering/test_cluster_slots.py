@@ -26,3 +26,17 @@ def test_an_empty_slot_that_moves_is_not_handed_over_as_well() -> None:
     cluster.begin(2)
     assert slots._empty([cluster.slot, 7]) == [7]
     assert cluster.ended() == "" and cluster.homes() == {"n2"}
+
+
+def test_a_node_is_at_rest_when_it_hands_over_no_slots_and_opens_none() -> None:
+    cluster = MovingCluster(2)
+    slots = cluster[1].host.clustering.slots  # type: ignore[union-attr]
+    assert slots.at_rest
+    slots.opening.unopened[5] = "waits"
+    assert not slots.at_rest
+    slots.opening.unopened.clear()
+    slots.handover.place = lambda slot, zones: "n2"
+    assert not slots.at_rest
+    slots.handover.place = lambda slot, zones: "n1"
+    slots.handover._handover.close(cluster[1].member.slots.row(5), Holder("n2", "disk", 1))
+    assert not slots.at_rest

@@ -16,7 +16,7 @@ def test_the_nth_is_hit_once() -> None:
     assert [drop.hits(*each) for each in asked] == [False] * 4
     assert drop.hits("PUBACK", "out", "tx") and drop.dropped
     assert not drop.hits("PUBACK", "out", "tx")
-    assert str(drop) == "drop PUBACK 2 out of tx (2 seen), then go on"
+    assert str(drop) == "drop PUBACK 2 out of tx (dropped), then go on"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_rows_come_back(tmp_path: Path) -> None:
     log.subscriber()
     log.whole()
     log.boot()
-    write_log(log.rows, tmp_path / "log")
+    assert write_log(log.rows, str(tmp_path / "log")) == tmp_path / "log"
     files = sorted((tmp_path / "log").rglob("*.jsonl"))
     assert [file.name.split("-")[0] for file in files] == ["boot=1", "boot=2"]
     rows, rejects = read_log(tmp_path / "log")

@@ -8,6 +8,7 @@ from strogoff.cluster.identity import slot_of
 from strogoff.testing.client_errors import MqttRefused
 from strogoff.testing.cluster import Cluster
 from strogoff.testing.faults.packet_drops import FaultError
+from strogoff.testing.runtime.convergence import copied
 from strogoff.testing.runtime.node_links import Links
 from tests.harness.thinning import thinned
 
@@ -23,6 +24,7 @@ def test_three_nodes_are_one_cluster(links: Links) -> None:
     async def test() -> None:
         async with Cluster(3, links=links) as c:
             assert [each.sees for each in c.nodes] == ["whole"] * 3
+            assert all(map(copied, c.nodes))
             rx = await c.client("rx", node=1, clean_start=False)
             await rx.subscribe("t/#", qos=2)
             for number in range(3):
@@ -98,14 +100,19 @@ def test_each_session_has_its_copies() -> None:
             assert shell is not None and shell.member is not None
             table = shell.member.slots
             assert {len(row.in_sync) for row in table.rows} == {2}
+            shell.clustering.slots.opening.unopened[0] = "it has just arrived"
+            assert not copied(c[0])
+            shell.clustering.slots.opening.unopened.clear()
+            primary = c.primary("rx")
             holder = table.row(slot_of("", "rx")).primary
-            primary = next(number for number in range(3) if holder is not None and c[number].name == holder.node)
+            assert primary is not None and holder is not None and c[primary].name == holder.node
             await c.kill(primary)
             await c.sees(set(range(3)) - {primary}, "majority")
             assert (await rx.reconnect((primary + 1) % 3)).session_present
             await c.copied()
             await c.kill((primary + 1) % 3)
             await c.sees((primary + 2) % 3, "minority")  # until then it counts the copy of the killed node
+            assert c.primary("rx") is None
             with pytest.raises(TimeoutError, match=r"waited 0\.1 s for copies of all slots"):
                 await c.copied(0.1)
         async with Cluster(2, {**MAJORITY, "queue_replicas": 1}, pace=10) as c:

@@ -11,6 +11,7 @@ import uvloop
 
 from strogoff.analytics.schema import HEADER
 from strogoff.configs import ConfigError
+from strogoff.testing.client_errors import MqttRefused
 from strogoff.testing.cluster import Cluster
 from strogoff.testing.faults.packet_drops import FaultError
 from strogoff.testing.log_audit.log_files import write_log
@@ -135,10 +136,11 @@ def test_the_third_acknowledgement_is_dropped() -> None:
             drop = c.drop("PUBACK", nth=3)
             for _ in range(2):
                 await tx.publish("t", "x", qos=1)
-            assert not drop.dropped
+            assert not drop.dropped and c.faults == ["node 0: drop PUBACK 3 out (2 seen), then go on"]
             with pytest.raises(TimeoutError):
                 await tx.publish("t", "x", qos=1, timeout=0.02)
             await drop.happened()
+            assert c.faults == ["node 0: drop PUBACK 3 out (dropped), then go on"]
             assert tx.connected and await tx.publish("t", "x", qos=1) == 16
 
     run(test())
@@ -327,6 +329,8 @@ def test_impossible_requests_are_errors() -> None:
             assert c.faults == ["kill node 0"]
 
     run(test())
+    with pytest.raises(RuntimeError, match="no asyncio loop runs"):
+        Cluster().open().send(None)
 
 
 @pytest.mark.parametrize("engine", ["memory", "leveldb"])
@@ -405,5 +409,42 @@ def test_the_log_is_audited_and_written_while_it_grows(tmp_path: Path) -> None:
             assert c.audit().verdict == "valid"
             c.write_log(tmp_path)
             assert len(c.rows) > rows + 2
+
+    run(test())
+
+
+def test_no_file_of_the_project_under_test_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have rules and passwords for its own broker in `etc`. Without these files nothing warns."""
+    monkeypatch.chdir(tmp_path)
+
+    async def test() -> None:
+        async with Cluster() as c:
+            assert await (await c.client("tx")).publish("t", "x", qos=1) == 16
+            assert [line for line in c[0].log if line.startswith("warning")] == []
+
+    run(test())
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "vmq.acl").write_text("topic read nothing\n")
+    (tmp_path / "etc" / "vmq.passwd").write_text("this is no password file\n")
+    run(test())
+
+
+def test_a_client_of_another_listener() -> None:
+    """Also after a start, when it has another port."""
+
+    async def test() -> None:
+        conf = {"listener.tcp.old": "127.0.0.1:0", "listener.tcp.old.allowed_protocol_versions": "4"}
+        async with Cluster(conf=conf) as c:
+            with pytest.raises(MqttRefused, match="unsupported protocol version"):
+                await c.client("new", listener="listener.tcp.old")
+            old = await c.client("old", listener="listener.tcp.old", version=4)
+            await c.restart(0)
+            await old.reconnect()
+            with pytest.raises(
+                FaultError, match=r"^node 0 has no listener.ws.mine: it has listener.tcp.default, liste"
+            ):
+                await c.client("ws", listener="listener.ws.mine")
+            with pytest.raises(TypeError, match="no host and no port: give `node` and `listener`, or use Client"):
+                await c.client("mine", host="localhost", port=c[0].ports()["listener.tcp.old"])
 
     run(test())
