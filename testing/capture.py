@@ -16,20 +16,37 @@ __tracebackhide__ = of_documented_errors
 class Capture:
     """A client that has subscribed to everything. `messages` waits until all published messages have arrived.
 
+    Its session is durable: if the broker was killed or stopped and has started again, each method connects again first.
+    Messages of QoS 0 from the time between are lost, as for every subscriber.
+
     `messages` cannot wait for a message that a client in another thread has not sent yet. With paho, call
     `wait_for_publish` first, or call `wait` here.
     """
 
     def __init__(self, cluster: SyncCluster, filter: str = "#", name: str = "mqtt-capture") -> None:
         self._cluster = cluster
-        self._client: SyncClient = cluster.client(name)
+        self._filter = filter
+        self._client: SyncClient = cluster.client(name, clean_start=False)
         self._begin = 0
         self._client.subscribe(filter, qos=2)
+
+    def _reconnect(self) -> None:
+        """Connect again if the connection has ended and a node runs."""
+        running = [node.number for node in self._cluster.cluster.nodes if node.up and not node.paused]
+        if self._client.connected or not running:
+            return
+        if not self._client.reconnect(running[0]).session_present:
+            self._client.subscribe(self._filter, qos=2)
+
+    def _settle(self) -> None:
+        """Wait until all published messages have arrived."""
+        self._reconnect()
+        self._cluster.settled(clients=[self._client.name])
 
     @property
     def messages(self) -> list[Message]:
         """All messages since the last `clear`, or since the beginning."""
-        self._cluster.settled(clients=[self._client.name])
+        self._settle()
         return self._client.received[self._begin :]
 
     @property
@@ -40,8 +57,10 @@ class Capture:
     def wait(self, count: int = 1, timeout: float = TIMEOUT_S) -> list[Message]:
         """Wait until at least `count` messages have arrived, and return all of them.
 
-        Raises TimeoutError after `timeout` seconds; its text says how many have arrived.
+        Raises TimeoutError after `timeout` seconds; its text says how many have arrived. Raises `ConnectionLost` if no
+        node runs.
         """
+        self._reconnect()
         deadline = time.monotonic() + timeout
         self._client.take()
         while len(self._client.received) - self._begin < count:
@@ -54,9 +73,10 @@ class Capture:
 
     def clear(self) -> None:
         """Wait until all published messages have arrived, and forget them."""
-        self._cluster.settled(clients=[self._client.name])
+        self._settle()
         self._begin = len(self._client.received)
 
     def publish(self, topic: str, payload: bytes | str = b"", qos: int = 0, retain: bool = False, **more: Any) -> int:
         """Publish with the client that records. Result and errors are those of `Client.publish`."""
+        self._reconnect()
         return self._client.publish(topic, payload, qos, retain, **more)

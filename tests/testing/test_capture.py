@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from strogoff.testing.capture import Capture
+from strogoff.testing.client_errors import ConnectionLost
 from strogoff.testing.sync import SyncCluster
 
 
@@ -40,3 +43,41 @@ def test_a_capture_has_messages_of_paho() -> None:
         assert capture.records == [("p", b"x"), ("p", b"y")]
         client.disconnect()
         client.loop_stop()
+
+
+@pytest.mark.parametrize("end", [SyncCluster.kill, SyncCluster.stop])
+def test_a_capture_continues_when_its_broker_starts_again(end: Callable[[SyncCluster], None]) -> None:
+    """Its session waits meanwhile. While the broker is down, it has what came before."""
+    with SyncCluster() as c:
+        capture = Capture(c)
+        tx = c.client("tx")
+        tx.publish("t", "1", qos=1)
+        assert capture.records == [("t", b"1")]
+        end(c)
+        tx.closed()
+        assert capture.records == [("t", b"1")]
+        with pytest.raises(ConnectionLost, match="mqtt-capture got no message, 1 before"):
+            capture.wait(2)
+        c.start()
+        tx.reconnect()
+        tx.publish("t", "2", qos=1)
+        assert capture.records == [("t", b"1"), ("t", b"2")]
+        end(c)
+        c.start()
+        assert capture.publish("t", "3", qos=1) == 0
+        assert [message.text for message in capture.wait(3)] == ["1", "2", "3"]
+        end(c)
+        c.start()
+        capture.clear()
+        tx.reconnect()
+        tx.publish("t", "4")
+        assert capture.records == [("t", b"4")]
+
+
+def test_a_capture_whose_session_has_ended_subscribes_again() -> None:
+    with SyncCluster() as c:
+        capture = Capture(c)
+        c.client("mqtt-capture").disconnect()
+        assert capture.messages == []
+        c.client("tx").publish("t", "1", qos=1)
+        assert capture.records == [("t", b"1")]
