@@ -11,12 +11,12 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from .chosen_keys import OF_PROCESS, check_keys
+from ..configs.orchestrators import PREFIX
+from .chosen_keys import OF_PROCESS, Conf, check_keys, text
 
 READY_S = 30.0
 _LISTENING = re.compile(r"listener\.tcp\.default: listening on (\S+):([0-9]+)")
@@ -25,17 +25,19 @@ _LISTENING = re.compile(r"listener\.tcp\.default: listening on (\S+):([0-9]+)")
 class BrokerProcess:
     """`strogoff start` as a child process on 127.0.0.1. A context manager; `port` is 0 before the first start.
 
-    `conf` has keys of vernemq.conf. `directory` keeps its data; without it, `close` removes the data. A restart keeps
-    the port. Raises ValueError if `conf` has a key that is chosen here.
+    `conf` has keys of vernemq.conf, and is the only source of values: variables DOCKER_VERNEMQ_* of the test run are
+    ignored. `directory` keeps its data; without it, `close` removes the data. A restart keeps the port. Raises
+    ValueError if `conf` has a key that is chosen here.
     """
 
-    def __init__(self, conf: Mapping[str, str] | None = None, directory: Path | None = None) -> None:
+    def __init__(self, conf: Conf | None = None, directory: Path | None = None) -> None:
         check_keys(conf or {}, OF_PROCESS)
         self.host = "127.0.0.1"
         self.port = 0
         self.output: deque[str] = deque(maxlen=1000)
         """The last 1,000 lines of its output."""
-        self._conf = {"allow_anonymous": "on", "log.console": "console", "log.error": "off", **(conf or {})}
+        wanted = {key: text(value) for key, value in (conf or {}).items()}
+        self._conf = {"allow_anonymous": "on", "log.console": "console", "log.error": "off", **wanted}
         self._directory = directory
         self._temporary: Path | None = None
         self._process: subprocess.Popen[str] | None = None
@@ -73,6 +75,7 @@ class BrokerProcess:
         command = [sys.executable, "-m", "strogoff", "start", "--data-dir", str(data)]
         for key, value in {**self._conf, "listener.tcp.default": f"{self.host}:{self.port}"}.items():
             command += ["--set", f"{key}={value}"]
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         self._ready.clear()
         self._process = subprocess.Popen(
             command,
@@ -81,7 +84,7 @@ class BrokerProcess:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=data,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**inherited, "PYTHONUNBUFFERED": "1"},
         )
         self._reader = threading.Thread(target=self._read, args=(self._process,), name="strogoff output", daemon=True)
         self._reader.start()

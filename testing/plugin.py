@@ -57,13 +57,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """pytest: add seed, faults, audit and event log of the test's clusters to the report of a failed test."""
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
+    if f"{__package__}.fixtures" not in sys.modules:
+        return  # no test has used a fixture so far
+    from .fixtures import describe, forget
+
     if report.failed:
-        from .fixtures import describe
-
         report.sections += describe(item)
-    if call.when == "teardown" and f"{__package__}.fixtures" in sys.modules:
-        from .fixtures import forget
-
+    if call.when == "teardown":
         forget(item)
 
 

@@ -17,15 +17,16 @@ pytest_plugins = "pytester"
 pytestmark = pytest.mark.system
 
 
-def test_kill_and_start(tmp_path: Path) -> None:
-    """Acknowledged data is restored, on the same port."""
+def test_kill_and_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Acknowledged data is restored, on the same port. Values come from `conf` alone, and not from the environment."""
+    monkeypatch.setenv("DOCKER_VERNEMQ_MAX_CLIENT_ID_SIZE", "1")
 
     async def talk(port: int, present: bool) -> None:
         async with Client("rx", port=port, clean_start=False) as rx:
             assert rx.session_present is present
             await rx.subscribe("t", qos=1)
 
-    with BrokerProcess(directory=tmp_path) as broker:
+    with BrokerProcess({"systree_enabled": False, "max_inflight_messages": 7}, tmp_path) as broker:
         port, pid = broker.port, broker.pid
         assert not broker.ended
         assert broker.url == f"mqtt://127.0.0.1:{port}"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from strogoff.cli import main
+from strogoff.testing import plugin
 
 from .run_sample import run_sample
 
@@ -429,3 +432,14 @@ def test_the_plugin_imports_nothing_until_it_is_used() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout.strip() == "['strogoff', 'strogoff.testing', 'strogoff.testing.plugin']"
+
+
+def test_a_failed_test_of_a_project_without_brokers_imports_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "strogoff.testing.fixtures")
+    report: Any = SimpleNamespace(failed=True, sections=[])
+    item: Any = None
+    making = plugin.pytest_runtest_makereport(item, pytest.CallInfo.from_call(lambda: None, "teardown"))
+    next(making)
+    with pytest.raises(StopIteration):
+        making.send(SimpleNamespace(get_result=lambda: report))
+    assert report.sections == [] and "strogoff.testing.fixtures" not in sys.modules
