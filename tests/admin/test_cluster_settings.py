@@ -38,7 +38,9 @@ def test_all_nodes_have_it_when_the_answer_comes() -> None:
         assert await harness.rows(2, "config", "show", f"--key={LIMIT}") == [
             {"Config": LIMIT, "Env": "20", "Node": None, "Global": "7"}
         ]
-        assert await harness.said(2, "config", "reset", f"--key={LIMIT}", "--global") == [f"{LIMIT} = 20"]
+        assert await harness.said(2, "config", "reset", f"--key={LIMIT}", "--global") == [
+            f"{LIMIT} = 20", f"{names[1]} has {LIMIT} = 8 of its own, which overrides this."
+        ]  # fmt: skip
         assert harness.limits() == [20, 8, 20]
         elsewhere = ("config", "reset", f"--key={LIMIT}", f"--node={names[1]}")
         assert await harness.said(0, *elsewhere) == [f"{LIMIT} is not set for {names[1]} any more."]
