@@ -22,6 +22,7 @@ from websockets.typing import Subprotocol
 
 from ..connection.transport import CLOSE_BOUND_S, PEER_CLOSED, ConnectionPort
 from .connection import Connection
+from .frame_splitter import FrameSplitter
 from .limiter import ConnectionLimiter
 from .upgrade import SUBPROTOCOLS, UpgradeError, complete_head, forwarded, parse_head
 
@@ -42,12 +43,13 @@ _library_log.setLevel(logging.ERROR)
 class WebSocketConnection(Connection):
     """MQTT in the binary frames of a WebSocket."""
 
-    __slots__ = ("full", "muted", "pong", "rest", "ws")
+    __slots__ = ("full", "muted", "pong", "rest", "splitter", "ws")
 
     def __init__(self, limiter: ConnectionLimiter) -> None:
         super().__init__(limiter)
         self.ws: ServerProtocol | None = None
         """None until the upgrade is complete."""
+        self.splitter = FrameSplitter()
         self.rest = b""
         """Input whose frames wait for the next turn."""
         self.muted = False
@@ -104,8 +106,7 @@ class WebSocketConnection(Connection):
             self._next_turn()
 
     def accepted(self) -> None:
-        """As `ClientTransport.accepted`: a frame, which is kept until it is complete, may be as large as the listener
-        allows."""
+        """As `ClientTransport.accepted`: a frame may be as large as the listener allows."""
         if self.ws is not None:
             self.ws.max_size = self._largest(None)
 
@@ -265,7 +266,7 @@ class WebSocketConnection(Connection):
         """Read the frames that these bytes complete. Returns their number."""
         ws = self.ws
         assert ws is not None
-        ws.receive_data(data)
+        ws.receive_data(self.splitter.split(data, ws.max_size))
         pieces: list[Any] = []
         text = False
         events = ws.events_received()

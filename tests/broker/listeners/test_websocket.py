@@ -14,6 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, NegotiationError
 from websockets.frames import Frame, Opcode
 
+from strogoff.broker.listeners.frame_splitter import PIECE_BYTES
 from strogoff.broker.listeners.proxy_protocol import SIGNATURE
 from strogoff.broker.listeners.websocket import FRAMES_PER_TURN, STEP_BYTES
 from strogoff.configs import ListenerSettings
@@ -67,7 +68,7 @@ def test_an_aiohttp_client_works_as_well(loop: str) -> None:
         async with aiohttp.ClientSession() as session, session.ws_connect(url, protocols=("x", "mqttv3.1")) as peer:
             assert peer.protocol == "mqttv3.1"
             await peer.send_bytes(b"x" * 100_000)
-            assert await peer.receive_bytes() == b"x" * 100_000
+            assert await peer.receive_bytes() + await peer.receive_bytes() == b"x" * 100_000
             await peer.send_bytes(b"quit")
             assert await peer.receive_bytes() == b"quit"
             assert (await peer.receive()).type is aiohttp.WSMsgType.CLOSE
@@ -119,6 +120,19 @@ def test_a_frame_above_the_limit_ends_the_connection() -> None:
             await peer.send(b"x" * 1001)
             assert (await closed(peer))[0] == 1009
             assert (await harness.handler()).reasons == ["websocket_frame_too_large"]
+
+    with_listeners(test)
+
+
+def test_what_is_in_a_large_frame_arrives_before_its_end() -> None:
+    """So nobody keeps the whole frame."""
+
+    async def test(harness: ListenerHarness) -> None:
+        async with client(await harness.open(ws()), max_size=None) as peer:
+            (await harness.handler()).link.accepted()
+            frame = Frame(Opcode.BINARY, bytes(1 << 20)).serialize(mask=True)
+            peer.transport.write(frame[: 2 * PIECE_BYTES + 14])
+            assert [await peer.recv(), await peer.recv()] == [bytes(PIECE_BYTES)] * 2
 
     with_listeners(test)
 
