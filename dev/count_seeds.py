@@ -1,16 +1,18 @@
 """Run the seeds that a release needs: 20,000 of three nodes and 4,000 of five, of all kinds, on one code.
 
-    .venv/bin/python dev/count_seeds.py DIRECTORY FIRST [JOBS]
+    .venv/bin/python dev/count_seeds.py DIRECTORY FIRST [--jobs J] [--before N]
 
 FIRST is the first seed of the first kind, and each further kind begins `APART` seeds later. The seeds run in parts,
-so that every kind has got the same share of its seeds at any time. `DIRECTORY/parts.jsonl` says which parts are
-done: the same command goes on where an earlier one was interrupted. A file `DIRECTORY/stop` ends it after the parts
-that run. Each part prints one line; what `strogoff sim` printed about failed seeds stands in
-`DIRECTORY/failed.txt`. Status 1: some have failed, or some have not run.
+always in the same order, so that every kind has got the same share of its seeds at any time. `DIRECTORY/parts.jsonl`
+says which parts are done: the same command goes on where an earlier one was interrupted. On another machine,
+`--before N` leaves out N parts that ran before. A file `DIRECTORY/stop` ends it after the parts that run. Each part
+prints one line; what `strogoff sim` printed about failed seeds stands in `DIRECTORY/failed.txt`. Status 1: some have
+failed, or some have not run.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -99,10 +101,16 @@ def done(directory: Path) -> dict[int, int]:
 
 def main(arguments: list[str]) -> int:
     """Run all parts that are not done. Returns 1 if a seed failed or the run was stopped, else 0."""
-    directory, first, jobs = Path(arguments[0]), int(arguments[1]), int(arguments[2]) if arguments[2:] else 2
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("first", type=int)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--before", type=int, default=0)
+    asked = parser.parse_args(arguments)
+    directory: Path = asked.directory
     directory.mkdir(parents=True, exist_ok=True)
-    known, all_parts = done(directory), parts(first)
-    with ThreadPoolExecutor(jobs) as threads:
+    known, all_parts = done(directory), parts(asked.first)[asked.before :]
+    with ThreadPoolExecutor(asked.jobs) as threads:
         for part in all_parts:
             if part.first not in known:
                 threads.submit(run, part, directory)

@@ -51,12 +51,21 @@ def test_it_goes_on_where_it_was_stopped(
     assert script.main([str(tmp_path), "5"]) == 1
     assert capsys.readouterr().out == "0 of 2 parts are done; seeds of 0 failed\n"
     (tmp_path / "stop").unlink()
-    assert script.main([str(tmp_path), "5", "1"]) == 0
+    assert script.main([str(tmp_path), "5", "--jobs", "1"]) == 0
     assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()] == [
         ["5", "--seconds"], ["6", "--seconds"], ["2", "of"]
     ]  # fmt: skip
     assert script.main([str(tmp_path), "5"]) == 0
     assert capsys.readouterr().out == "2 of 2 parts are done; seeds of 0 failed\n"
+
+
+def test_it_leaves_out_what_ran_on_another_machine(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(script, "PART", 1)
+    monkeypatch.setattr(script, "KINDS", (script.Kind(3, "--seconds 1"),))
+    assert script.main([str(tmp_path), "5", "--jobs", "1", "--before", "2"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["7", "1"]
 
 
 def test_failed_seeds_are_kept_and_told(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +79,6 @@ def test_a_part_that_cannot_run_stops_the_others(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(script, "KINDS", (script.Kind(50, "--nodes many"),))
-    assert script.main([str(tmp_path), "0", "1"]) == 1
+    assert script.main([str(tmp_path), "0", "--jobs", "1"]) == 1
     assert "invalid int value: 'many'" in (tmp_path / "stop").read_text()
     assert not (tmp_path / "parts.jsonl").exists()
