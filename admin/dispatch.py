@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from traceback import format_exception
 
 import msgspec
@@ -129,10 +130,11 @@ async def handle_request(context: Context, request: web.Request, source: str = "
     parts, status = await run_command(context, words, report)
     time_slice = context.time_slice()
     for line in to_lines(parts, min(status, 1)):
-        await write(line)
         await time_slice.yield_if_due()
+        await write(line)
     if not disconnected:
-        await response.write_eof()
+        with suppress(ConnectionError):  # a client may go as soon as it has the last line
+            await response.write_eof()
     return response
 
 

@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-import aiohttp
+import aiohttp.web
 import pytest
 
 from strogoff.admin import client
@@ -160,3 +160,32 @@ def test_a_client_that_goes_before_its_command_begins(tmp_path: Path, capfd: pyt
 
     run_with_server(tmp_path, test)
     assert capfd.readouterr().err == ""
+
+
+def test_a_client_that_goes_with_the_last_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has the whole result. The node prints no traceback when it ends the answer behind that."""
+    write_eof, gone, ended = aiohttp.web.StreamResponse.write_eof, asyncio.Event(), asyncio.Event()
+
+    async def late(response: aiohttp.web.StreamResponse, data: bytes = b"") -> None:
+        await asyncio.wait_for(gone.wait(), 10)
+        request = response._req
+        assert request is not None
+        await until(lambda: request.transport is None or request.transport.is_closing())
+        ended.set()
+        await write_eof(response, data)
+
+    monkeypatch.setattr(aiohttp.web.StreamResponse, "write_eof", late)
+
+    async def test(harness: ServerHarness) -> None:
+        body = b'{"words":["node","status"]}'
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "d" / "admin.sock"))
+        writer.write(b"POST /command HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        await asyncio.wait_for(reader.readuntil(b'"end"'), 10)
+        writer.transport.abort()
+        gone.set()
+        await asyncio.wait_for(ended.wait(), 10)
+
+    run_with_server(tmp_path, test)
+    assert [record.name for record in caplog.records if record.name.startswith("aiohttp")] == []
