@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -12,8 +13,9 @@ from .rows import NEVER, Row, RowId, row_id
 class Incident:
     """One incident of one node, from its detection to its heal, or to the next start of the node.
 
-    `name`: the number of the incident, the same at all nodes, or in older logs its begin. `window_ms`: how long the
-    node went on before it knew. `state`: minority if the node ever was without a lease.
+    `name`: the number of the incident, the same at all nodes, or in older logs its begin. `occurrence`: 1 for the
+    first time that the node is in this incident; it may heal there and begin again before the next view.
+    `window_ms`: how long the node went on before it knew. `state`: minority if the node ever was without a lease.
     """
 
     node: str
@@ -21,6 +23,7 @@ class Incident:
     window_ms: int
     detected: int
     state: str
+    occurrence: int = 1
     healed: int = NEVER
     rows: list[RowId] = field(default_factory=list)
 
@@ -31,6 +34,7 @@ class Incidents:
     def __init__(self) -> None:
         self.all: list[Incident] = []
         self._open: dict[str, Incident] = {}
+        self._times: Counter[tuple[str, str]] = Counter()
 
     def note(self, row: Row) -> None:
         """Read a row."""
@@ -38,7 +42,9 @@ class Incidents:
         if row["type"] == "split.detect":
             number = row.get("incident")
             name = f"begin {row.get('begin_ms') or 0}" if number is None else f"incident {number}"
-            self._open[node] = Incident(node, name, row.get("window_ms") or 0, row["hlc"], row.get("state") or "")
+            self._times[node, name] += 1
+            window_ms, occurrence = row.get("window_ms") or 0, self._times[node, name]
+            self._open[node] = Incident(node, name, window_ms, row["hlc"], row.get("state") or "", occurrence)
             self.all.append(self._open[node])
         incident = self._open.get(node)
         if incident is None:

@@ -18,6 +18,17 @@ def test_an_incident_has_its_worst_state_and_its_window() -> None:
     assert "2 ms" not in second.text and "not over" in second.text and first.id != second.id
 
 
+def test_a_node_may_be_in_one_incident_again() -> None:
+    """It heals, and does not see the whole cluster again before the next view."""
+    log = Log()
+    for _ in range(2):
+        log.say("split.detect", nodes=["b"], state="majority", incident=5)
+        log.say("split.heal", nodes=["b"], state="majority", incident=5)
+    first, second = findings(log)
+    assert [each.subject.detail for each in (first, second)] == ["incident 5", "incident 5, occurrence 2"]
+    assert first.id != second.id
+
+
 def test_older_logs_do_not_number_incidents() -> None:
     log = Log()
     for begin in (10, 90):
