@@ -158,12 +158,15 @@ def test_a_process_that_hangs_is_not_taken_for_a_wrong_port() -> None:
     """The kernel accepts connections for a process that is stopped. No byte comes."""
 
     async def main() -> str:
-        silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+        accepted: list[asyncio.StreamWriter] = []  # a connection that nobody keeps would end
+        silent = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
         address = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
         async with transport() as here:
             with pytest.raises(CallFailed) as caught:
                 await here.call(address, "who", b"", 20)
         silent.close()
+        for writer in accepted:
+            writer.close()
         return str(caught.value).replace(address, "HOST:PORT")
 
     said = "HOST:PORT accepts connections, but does not answer: it hangs, is stopped, or is overloaded"
