@@ -47,7 +47,8 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 class Flag(msgspec.Struct, frozen=True):
-    """`--name`, or `--name=VALUE` if `value` is the placeholder of a value. An `optional` value may be left out."""
+    """A switch `--name`; with a `value`, which the help shows as placeholder, `--name=VALUE`. An `optional` value may
+    be left out."""
 
     name: str
     help: str

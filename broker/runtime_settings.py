@@ -138,7 +138,7 @@ class RuntimeSettings:
         return self._global.get(key)
 
     def of_nodes(self, key: str) -> dict[str, str]:
-        """Node -> the value of a key that is set for that node alone."""
+        """Returns the values of a key that were set for single nodes: name of the node -> value."""
         found = {}
         for place, value in self._shelf.scan(_PREFIX, after(_PREFIX)):
             node, name = self._whose(place)

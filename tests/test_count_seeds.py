@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "dev" / "count_seeds.py"
+from tests.harness.scripts import load_script
 
 
 @pytest.fixture
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("count_seeds", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("dev/count_seeds.py")
 
 
 def test_a_release_needs_20000_seeds_with_three_nodes_and_4000_with_five(script: ModuleType) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import tomllib
 from pathlib import Path
@@ -10,8 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from tests.harness.scripts import load_script
+
 ROOT = Path(__file__).parent.parent
-SCRIPT = ROOT / "dev" / "coverage_floors.py"
 
 FILES = {"mqtt/wire.py": (50, 50), "mqtt/frames.py": (50, 40), "storage/keys.py": (8, 7), "cli.py": (4, 3)}
 """File -> lines, executed lines."""
@@ -20,10 +20,7 @@ FILES = {"mqtt/wire.py": (50, 50), "mqtt/frames.py": (50, 40), "storage/keys.py"
 @pytest.fixture
 def script(tmp_path: Path) -> ModuleType:
     """The script as a module, with a table of the test."""
-    spec = importlib.util.spec_from_file_location("coverage_floors", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script("dev/coverage_floors.py")
     module.FLOORS = tmp_path / "coverage_floors.toml"  # type: ignore[attr-defined]
     return module
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.harness.scripts import load_script
 from tests.harness.thinning import thinned
 
 ROOT = Path(__file__).parent.parent
@@ -23,11 +23,7 @@ HERE = sys.version_info
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     """The script as a module."""
-    spec = importlib.util.spec_from_file_location("dev_venv", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("dev/venv.py")
 
 
 @pytest.fixture(scope="module")

@@ -50,11 +50,11 @@ async def _show(context: Context, call: Call) -> list[Part]:
     for found in others:
         own.rows.extend(found.rows)
     del own.rows[query.limit :]
-    alerts = [Alert(text, answers.incomplete) for text in answers.failures]
     if own.truncated:
+        answers.incomplete = True
         said = f"{context.node.name} has more rows than one result holds: select fewer columns, or add a filter."
-        alerts.append(Alert(said, incomplete=True))
-    return [Table(query.columns, own.rows), *alerts]
+        answers.failures.append(said)
+    return [Table(query.columns, own.rows), *[Alert(text, answers.incomplete) for text in answers.failures]]
 
 
 async def _disconnect_local(context: Context, call: Call) -> NodeResult:

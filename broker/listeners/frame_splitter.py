@@ -8,7 +8,8 @@ before the library reads it: then it keeps one of them at most.
 from __future__ import annotations
 
 PIECE_BYTES = 65532
-"""The payload of a fragment. The mask is repeated every 4 bytes, so it is the same for all fragments of a frame."""
+"""The most bytes of payload in a fragment: a multiple of 4, because a mask has 4 bytes and is repeated. So the mask
+of a frame is that of each of its fragments, too."""
 
 _FIN = 0x80
 _MASKED = 0x80

@@ -66,10 +66,10 @@ class LoopThread:
             del error  # it has this frame: a cycle
 
     async def bridge(self, work: Coroutine[Any, Any, _T], take_back: Callable[[_T], None] = lambda _: None) -> _T:
-        """Run a coroutine in the loop, and await its end in another asyncio loop. A cancellation cancels the work.
+        """Run a coroutine in the loop of this thread, while the caller, in another asyncio loop, awaits its result.
 
-        The work may have ended before it learns of the cancellation: then `take_back` gets its result, in the loop.
-        Raises RuntimeError in a loop of another library.
+        If the caller is cancelled, the coroutine is cancelled, too. It may have ended before: then `take_back` gets the
+        result, in the loop of this thread. Raises RuntimeError if the caller's loop is not asyncio's.
         """
         try:
             asyncio_loop()

@@ -424,7 +424,8 @@ def test_totals() -> None:
 
 
 def test_publishes_before_disconnect_count_also_in_one_piece() -> None:
-    """A client may send its messages and DISCONNECT at once: the turn that handles them ends its connection."""
+    """A client may send DISCONNECT together with its messages. Then its connection ends in the turn of the event loop
+    in which the node handles them."""
     broker = BrokerHarness()
     client = broker.client("p", 5)
     client.send(encode(publish("t"), 5) * 20, encode(Disconnect(), 5))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import os
 import shlex
@@ -14,26 +13,18 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from types import ModuleType
 
 import pytest
 
 from bench.broker_process import free_port
 from bench.cluster_nodes import Node, end, start_joined, until
 from bench.ha_test import SETTINGS, Slots
+from tests.harness.scripts import load_script
 
 SCRIPT = Path(__file__).parents[2] / "deploy/upgrading/roll.py"
 
 
-def _loaded() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("roll", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-roll = _loaded()
+roll = load_script("deploy/upgrading/roll.py")
 
 
 class Pages(ThreadingHTTPServer):

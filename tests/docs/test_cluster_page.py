@@ -1,29 +1,18 @@
 """The tables of docs/cluster.md agree with the code."""
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from strogoff.broker.clustering.adapter import CLUSTER_SPACES
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.ports import Datagram
+from tests.harness.scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def load_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cluster_page_script", ROOT / "docs" / "cluster_page.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-script = load_script()
+script = load_script("docs/cluster_page.py")
 
 
 def test_the_page_is_up_to_date() -> None:

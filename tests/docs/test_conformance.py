@@ -1,26 +1,16 @@
 """The script behind docs/conformance.md, and the lists of statements that it reads."""
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from tests.harness.scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def load_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("conformance_script", ROOT / "docs" / "conformance.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-conformance = load_script()
+conformance = load_script("docs/conformance.py")
 
 
 def cite(*ids: str) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import re
 import struct
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,6 +35,7 @@ from strogoff.cluster.replicated_map import messages as replicated_map
 from strogoff.cluster.replicated_map import persistence
 from strogoff.cluster.transport import handshake
 from strogoff.cluster.transport.data_stream import LENGTH_BYTES
+from tests.harness.scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,16 +52,7 @@ NOT_SENT = {
 """Types that are only on the disk, are the base of others, or decode what others have encoded."""
 
 
-def load_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("protocol_page_script", ROOT / "docs" / "protocol_page.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-script = load_script()
+script = load_script("docs/protocol_page.py")
 PAGE: str = script.PAGE.read_text(encoding="utf-8")
 
 

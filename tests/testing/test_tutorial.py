@@ -58,7 +58,8 @@ def test_a_broker_in_memory_is_up_at_once() -> None:
 
 
 def test_a_cluster_of_three_is_up_soon() -> None:
-    """It takes about 240 ms of processor time, most of it for the copies; other work of the machine is not counted."""
+    """To open a cluster takes about 240 ms of processor time, most of them for the copies of its slots. The test counts
+    this time alone, so other work of the machine does no harm."""
     took = []
 
     async def test() -> None:

@@ -233,8 +233,8 @@ def test_a_repeated_packet_is_not_routed_unchanged_while_the_plugin_fails(versio
 def test_a_repeated_packet_brings_no_message_that_the_plugin_forbids(
     topic: str, payload: bytes, retain: bool, restarted: bool
 ) -> None:
-    """Its packet id is that of a message that the plugin allowed, and that was not routed. The CRC-32 of both may be
-    equal, since the client chooses them (H-13).
+    """The plugin allowed a message, and the client closed its connection before the node routed it. Then the client
+    sends another message with the same packet id. It has chosen both, so their CRC-32 may be equal (H-12).
     """
     assert crc32(b"m", crc32(b"ok")) == crc32(b"n)\x1bf\x97", crc32(b"no"))
 

@@ -265,7 +265,8 @@ def test_a_loaded_subscription_replaces_nothing() -> None:
 
 
 def test_a_clean_session_is_in_no_slot() -> None:
-    """Its client connected here with a Clean Start, while this node has only a copy of its slot."""
+    """This node has a copy of slot 7, with the durable session of a client. Now that client connects here and begins a
+    clean session."""
     table = SubscriptionTable()
     durable, clean = Subscriber("one"), Subscriber("one", durable=False)
     for each in (durable, clean):

@@ -155,7 +155,7 @@ def test_an_address_that_is_not_one_of_a_node() -> None:
 
 
 def test_a_process_that_hangs_is_not_taken_for_a_wrong_port() -> None:
-    """The kernel accepts connections for a process that is stopped. No byte comes."""
+    """While a process is stopped, the kernel accepts connections for it, and the process sends nothing."""
 
     async def main() -> str:
         accepted: list[asyncio.StreamWriter] = []  # a connection that nobody keeps would end
