@@ -81,7 +81,10 @@ def _addresses(settings: Lookup, listeners: list[ListenerSettings]) -> Iterator[
 
 
 def _overlap(one: ListenerSettings, other: ListenerSettings) -> bool:
-    """Whether only one of the two can be opened. 0.0.0.0 and [::] stand for each address of their kind."""
+    """Whether only one of the two can be opened. 0.0.0.0 and [::] stand for each address of their kind. Of the
+    listeners for other nodes a node opens one, so these do not take each other's port."""
+    if {one.type, other.type} <= {"vmq", "vmqs"}:
+        return False
     if one.unix_path or other.unix_path or one.port != other.port:
         return one.unix_path is not None and one.unix_path == other.unix_path
     first, second = ip_address(one.host), ip_address(other.host)

@@ -71,6 +71,15 @@ def test_addresses_that_do_not_overlap(conf: Conf, one: str, other: str) -> None
     assert len(conf(f"listener.tcp.a = {one}\nlistener.tcp.b = {other}").listeners()) == 2
 
 
+def test_the_listeners_for_nodes_may_have_one_port_because_one_of_them_is_opened(
+    conf: Conf, complaint: Callable[[str], str], pem: Path
+) -> None:
+    secure = TLS.format("vmqs", pem).replace("127.0.0.1:1", "0.0.0.0:44053")
+    plain = "listener.vmq.a = 127.0.0.1:44053"
+    assert [each.type for each in conf(f"{secure}{plain}").listeners()] == ["vmqs", "vmq"]
+    assert "this port at" in complaint(f"{secure}listener.tcp.a = 127.0.0.1:44053")
+
+
 def test_a_plugin_that_is_off_cannot_be_named(complaint: Callable[[str], str]) -> None:
     text = "plugins.vmq_acl = off\nplugins.vmq_passwd = off\nlistener.tcp.a = 127.0.0.1:1\n"
     message = complaint(text + "listener.tcp.a.auth_plugins = vmq_acl")
