@@ -151,8 +151,8 @@ class Unanswered:
             for flight in client.sender.open.values()
             if not flight.released and _accepted(world, client, flight.attempt)
         ]
-        window_bytes = world.plan.settings.links.replica_window_bytes
-        little = unanswered.takes_little(window_bytes, world.swarm.latency_s[1])
+        room_bytes = min(world.plan.settings.links.replica_window_bytes, world.swarm.options.pause_reading_bytes)
+        little = unanswered.takes_little(room_bytes, world.swarm.latency_s[1])
         slow_copies = copied and (world.network.slowed or little)
         yield from self._waits.judge(now - then, attempts, waited_for, slow_copies)
 

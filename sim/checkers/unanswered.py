@@ -9,8 +9,8 @@ A publish must get an answer after three detection times in which these conditio
 If the client connects again, it sends a publish with QoS 1 again, which is a new message for the node: its time begins
 anew. One with QoS 2 is the same message, and goes on to wait for what it waited for.
 
-If slots have two copies, time counts a third while links are slow, and if slow disks take little at a time
-(`SLOW_COPIES`).
+If slots have two copies, time counts a third while links are slow, and if nodes or their followers take little at a
+time and have slow disks (`SLOW_COPIES`).
 
 A publish rightly waits for an absent node with durable sessions for it. A publish that its node has not accepted may
 also wait: a policy defers it (H-13), or the node waits for a slow link and does not read its publishers.
@@ -37,8 +37,8 @@ SLOW_DISK_S = 0.1
 """A disk with longer writes is slow, also if it is so all the time."""
 
 LITTLE_BYTES = 4096
-"""A follower that has no room for more than this acknowledges a few changes with each commit. If its disk is slow as
-well, a change waits for many of its commits."""
+"""A follower that has no room for more than this acknowledges a few changes with each commit, and a node that reads no
+more than this ahead of its disk handles a few packets. If its disk is slow as well, a packet waits for many commits."""
 
 
 def accepted(flag: str, arrival: set[ViewState], later: set[ViewState], dup: bool) -> bool:
@@ -62,9 +62,9 @@ def _what(row: dict[str, Any]) -> tuple[str, str, str]:
     return (row["type"], row.get("client", ""), row.get("topic", ""))
 
 
-def takes_little(window_bytes: int, write_s: float) -> bool:
-    """Whether a follower takes little in a second: its window, and the longest write of its disk."""
-    return window_bytes <= LITTLE_BYTES and write_s > SLOW_DISK_S
+def takes_little(room_bytes: int, write_s: float) -> bool:
+    """Whether a node takes little in a second: what it holds that is not on its disk, and its disk's longest write."""
+    return room_bytes <= LITTLE_BYTES and write_s > SLOW_DISK_S
 
 
 class Waits:
@@ -79,7 +79,7 @@ class Waits:
         """Yield each publish that has waited too long. `passed_s`: the time since the last call.
 
         `calm`: node -> seconds for which it has been stable. `open_attempts`: the unanswered publishes at stable nodes.
-        `slow_copies`: slots have two copies, and links are slow or followers take little.
+        `slow_copies`: slots have two copies, and links are slow or nodes take little.
         """
         if slow_copies:
             passed_s /= SLOW_COPIES

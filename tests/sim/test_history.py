@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
+from strogoff.cluster.identity import slot_of
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.sim.engine.pipe import Pipe
@@ -62,3 +65,18 @@ def test_the_states_of_a_node_between_two_times() -> None:
     assert views.between("n1", 2.0, 3.0) == {ViewState.MINORITY, ViewState.WHOLE}
     assert views.between("n1", 4.0, 5.0) == {ViewState.WHOLE} and views.between("n2", 0.0, 9.0) == set()
     assert views.lacked_whole_view("n1", 2.0) and not views.lacked_whole_view("n1", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("copied", "durable", "lost"), [(False, True, [3.0, 7.0]), (False, False, [3.0]), (True, True, [7.0])]
+)
+def test_a_session_is_lost_with_the_disk_of_its_node_or_with_its_slot(
+    copied: bool, durable: bool, lost: list[float]
+) -> None:
+    """An operator may have moved the slot to the node whose disk is lost, while its clients were away (3 nodes, seed
+    32001381)."""
+    history = History(lambda: 9.0, copied=copied)
+    history.life("n1").emptied.append(3.0)
+    history.slot_losses[slot_of("", "c")] = [7.0]
+    assert history.losses("n1", "c", durable) == lost
+    assert history.losses("n2", "other", durable) == []

@@ -143,15 +143,22 @@ def test_an_unread_publish_needs_no_answer_while_a_link_is_slow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("copies", "window_bytes", "write_s", "late"),
-    [(2, 1024, 0.4, False), (1, 1024, 0.4, True), (2, 8 << 20, 0.4, True), (2, 1024, 0.005, True)],
+    ("copies", "window_bytes", "read_bytes", "write_s", "late"),
+    [
+        (2, 1024, 16 << 20, 0.4, False),
+        (2, 8 << 20, 200, 0.4, False),
+        (1, 1024, 16 << 20, 0.4, True),
+        (2, 8 << 20, 16 << 20, 0.4, True),
+        (2, 1024, 200, 0.005, True),
+    ],
 )
-def test_a_publish_may_take_longer_if_a_slow_follower_takes_little(
-    copies: int, window_bytes: int, write_s: float, late: bool
+def test_a_publish_may_take_longer_if_a_slow_node_takes_little(
+    copies: int, window_bytes: int, read_bytes: int, write_s: float, late: bool
 ) -> None:
-    """A change waits for many commits of a follower (3 nodes, copies and small, seed 7400168)."""
+    """A change waits for many commits of a follower (3 nodes, copies and small, seed 7400168), or a packet for many
+    commits of its node, which reads no more before it (3 nodes, copies, seed 31001232)."""
     plan = with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "off")
-    options = msgspec.structs.replace(plan.swarm.options, queue_replicas=copies)
+    options = msgspec.structs.replace(plan.swarm.options, queue_replicas=copies, pause_reading_bytes=read_bytes)
     links = msgspec.structs.replace(plan.settings.links, replica_window_bytes=window_bytes)
     swarm = replace(plan.swarm, options=options, latency_s=(0.0002, write_s))
     settings = msgspec.structs.replace(plan.settings, links=links)
