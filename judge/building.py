@@ -298,6 +298,8 @@ class _Builder:
         session = self._open.get(owner)
         if session is not None and row["node"] not in (session.home.node, session.served):
             return  # a node that stood still ends what another one has taken over
+        if row.get("reason") == "clean_start" and self._is_online(owner, row):
+            session = None  # the client is connected with a later session, and the one that came with its slot ends
         if session is not None:
             if row["node"] != session.home.node and owner in self._armed:
                 return  # a node whose slot is elsewhere gives the session up, and leaves the will to the next one
@@ -330,9 +332,13 @@ class _Builder:
     def disarm(self, row: Row) -> None:
         """A will is published or dropped. If the client is connected there, it is that of a former connection."""
         owner = self.world.owner_of(row)
-        last = self._online.get(owner, [])[-1:]
-        if not any((each.node, each.boot, each.closed) == (row["node"], row["boot"], NEVER) for each in last):
+        if not self._is_online(owner, row):
             self._armed.discard(owner)
+
+    def _is_online(self, owner: Owner, row: Row) -> bool:
+        """Whether the client is connected in the process that has written the row."""
+        last = self._online.get(owner, [])[-1:]
+        return any((each.node, each.boot, each.closed) == (row["node"], row["boot"], NEVER) for each in last)
 
     def arrive(self, row: Row) -> None:
         """A slot has another primary, where its sessions continue. A client without durable session and without a will

@@ -35,6 +35,7 @@ def test_sessions_follow_each_other() -> None:
     """A client's sessions are numbered; each has its own subscriptions."""
     log = Log()
     log.subscriber("rx", "a")
+    log.say("conn.close", client="rx", reason="session_taken_over")
     log.say("sess.end", client="rx", reason="clean_start")
     log.subscriber("rx", "b")
     found = world(log)
@@ -67,6 +68,7 @@ def test_a_later_session_does_not_change_subscriptions_of_an_earlier_one() -> No
     """They end with their session, whatever the next one unsubscribes from."""
     log = Log()
     log.subscriber("rx", "a")
+    log.say("conn.close", client="rx", reason="session_taken_over")
     log.say("sess.end", client="rx", reason="clean_start")
     log.connect("rx")
     log.say("sub.del", client="rx", filter="a")
@@ -97,6 +99,7 @@ def test_a_later_session_is_durable_by_its_own_messages() -> None:
     """The first session of the client was clean; sessions are told apart by their epoch."""
     log = Log()
     log.subscriber("rx")
+    log.say("conn.close", client="rx", reason="session_taken_over")
     log.say("sess.end", client="rx", reason="clean_start")
     log.subscriber("rx")
     log.route(log.accept(), "rx")
@@ -314,6 +317,23 @@ def test_a_session_that_the_next_primary_has_already_replaces_older_ones(newer: 
     found = built(a, b)
     assert homes(found, "a") == ((["a"], False) if newer else (["a", "b"], True))
     assert found.owner("b", "", "rx", NEVER) == ("b" if newer else "a", "", "rx")
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_a_session_that_came_with_its_slot_ends_because_its_client_has_a_later_one(connected: bool) -> None:
+    """The client of a dead node has connected to the next primary before the slot arrived there (3 nodes, copies, seed
+    40100182)."""
+    a, b = nodes("a", "b")
+    a.subscriber("rx")
+    b.subscriber("rx")
+    if not connected:
+        b.say("conn.close", client="rx", reason="disconnect")
+    a.say("fault.kill", nodes=["a"])
+    b.say("sess.end", client="rx", reason="clean_start")
+    b.say("slot.arrive", slot=SLOT)
+    found = built(a, b)
+    assert homes(found, "b") == (["b"], connected)
+    assert homes(found, "a") == ((["a"], False) if connected else (["a", "b"], True))
 
 
 @pytest.mark.parametrize("there", [True, False])
