@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import random
-
 import pytest
 
 from strogoff.cluster.identity import slot_of
@@ -200,22 +197,6 @@ def test_a_refused_subscription_is_not_answered() -> None:
     (holders,) = world(log).subscriptions.matching("", "t/1")
     first, last = (each for several in holders.held.values() for each in several)
     assert first.answered == NEVER and refused < last.answered < NEVER
-
-
-def test_a_world_does_not_depend_on_the_order_of_rows_and_can_be_sent_to_another_process() -> None:
-    """This is how Spark gives it to each worker."""
-    log = Log()
-    log.subscriber("rx", "/".join("abc" * 300), expiry_s=60)
-    for _ in range(40):
-        log.subscribe("rx", "t/+")
-        log.connect("rx", present=True)
-    rows = list(log.rows)
-    random.Random(1).shuffle(rows)
-    first, second = world(log), pickle.loads(pickle.dumps(Grouped(rows).world()))
-    assert first.sessions == second.sessions
-    stamp = log.rows[-1]["hlc"] + 1
-    both = [list(each.subscriptions.matching("", "t/1")[0].at(stamp)) for each in (first, second)]
-    assert both[0] == both[1] and len(both[0]) == 1
 
 
 def test_sessions_on_a_disk_that_the_cluster_gave_up_have_ended() -> None:

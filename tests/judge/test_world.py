@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 
 from strogoff.cluster.identity import slot_of
 from strogoff.judge.run import Grouped
@@ -47,3 +48,19 @@ def test_a_clean_session_dies_with_the_node_where_it_began() -> None:
     (session,) = found.sessions["a", "", "rx"]
     assert [each.node for each in session.homes] == ["a", "b"]
     assert found.died(session, died + 1) and not found.died(session, died)
+
+
+def test_a_world_does_not_depend_on_the_order_of_rows_and_can_be_sent_to_another_process() -> None:
+    """This is how Spark gives it to each worker."""
+    log = Log()
+    log.subscriber("rx", "/".join("abc" * 300), expiry_s=60)
+    for _ in range(40):
+        log.subscribe("rx", "t/+")
+        log.connect("rx", present=True)
+    rows = list(log.rows)
+    random.Random(1).shuffle(rows)
+    first, second = world(log), pickle.loads(pickle.dumps(Grouped(rows).world()))
+    assert first.sessions == second.sessions
+    stamp = log.rows[-1]["hlc"] + 1
+    both = [list(each.subscriptions.matching("", "t/1")[0].at(stamp)) for each in (first, second)]
+    assert both[0] == both[1] and len(both[0]) == 1
