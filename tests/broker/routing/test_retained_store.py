@@ -44,10 +44,11 @@ class Keeper(BrokerHarness):
         mountpoint: str = "",
         lasts_ms: int = 0,
         context: AckContext | None = None,
+        qos: int = 1,
     ) -> int:
         env = self.node.env
         expires_at = env.tick() + lasts_ms if lasts_ms else 0
-        message = Message(mountpoint, topic, payload, 1, True, None, expires_at, "p", env.origin, 1)
+        message = Message(mountpoint, topic, payload, qos, True, None, expires_at, "p", env.origin, 1)
         return self.node.retained.retain(message, AckContext() if context is None else context)
 
     def in_cluster(self, stores: bool = True) -> SharedMap:
@@ -128,16 +129,35 @@ def test_nothing_is_on_disk_if_the_cluster_keeps_it() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"new", b""])
-def test_a_full_disk_refuses(payload: bytes) -> None:
+def test_a_full_disk_refuses_a_message_with_qos_0(payload: bytes) -> None:
     broker = Keeper()
     broker.retain("a", b"old")
+    _fill_disk(broker)
+    assert broker.retain("a", payload, qos=0) == 0
+    assert broker.payload("a") == b"old"
+    _is_refused(broker, "a", "store_full")
+
+
+@pytest.mark.parametrize("payload", [b"new", b""])
+def test_an_accepted_message_waits_until_a_full_disk_takes_it(payload: bytes) -> None:
+    """A node accepts a message with QoS 2, waits for the copies of its packet id, and routes it then (3 nodes, copies
+    and sparse, seed 31101310)."""
+    broker = Keeper()
+    broker.retain("a", b"old")
+    _fill_disk(broker)
+    assert broker.retain("a", payload) == AFTER_COMMIT
+    assert broker.payload("a") == (payload or None)
+    broker.disk.full = False
+    broker.pass_s(10)
+    assert broker.rows() == ([_row("a")] if payload else [])
+
+
+def _fill_disk(broker: Keeper) -> None:
     broker.settle()
     broker.disk.full = True
     broker.node.env.store.put(b"nx", b"")
     broker.settle()
-    assert broker.retain("a", payload) == 0
-    assert broker.payload("a") == b"old"
-    _is_refused(broker, "a", "store_full")
+    assert not broker.node.env.store.accepting
 
 
 @pytest.mark.parametrize(
