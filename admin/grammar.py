@@ -47,8 +47,8 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 class Flag(msgspec.Struct, frozen=True):
-    """A switch `--name`; with a `value`, which the help shows as placeholder, `--name=VALUE`. An `optional` value may
-    be left out."""
+    """An option of a command: `--name`, or `--name=VALUE` if it has a `value`. The help shows `value` as the
+    placeholder. With `optional` the user may leave the value out."""
 
     name: str
     help: str

@@ -81,8 +81,8 @@ def _addresses(settings: Lookup, listeners: list[ListenerSettings]) -> Iterator[
 
 
 def _overlap(one: ListenerSettings, other: ListenerSettings) -> bool:
-    """Whether only one of the two can be opened. 0.0.0.0 and [::] stand for each address of their kind. Of the
-    listeners for other nodes a node opens one, so these do not take each other's port."""
+    """Whether only one of the two can be opened. 0.0.0.0 stands for each IPv4 address, and [::] for each
+    IPv6 address. A node opens only one of its listeners for other nodes, so two of these never compete."""
     if {one.type, other.type} <= {"vmq", "vmqs"}:
         return False
     if one.unix_path or other.unix_path or one.port != other.port:

@@ -322,11 +322,14 @@ class History:
     def losses(self, node: str, client: str, durable: bool = True) -> list[float]:
         """The times at which the session of a client may have been lost, which was at this node.
 
-        With one copy of each slot it is lost with the disk of its node, to which an operator may have moved it without
-        its client. With two it is lost when the cluster says that it has given up the last copy of the slot.
+        With one copy of each slot it is lost with the disk of this node. If an operator has moved the slot since the
+        client was here, it is lost when the cluster says that it has given up the slot. With two copies that is the
+        only way.
         """
-        of_slot = self.slot_losses.get(slot_of("", client), []) if durable else []
-        return of_slot if self.copied and durable else [*self.life(node).emptied, *of_slot]
+        if not durable:
+            return self.life(node).emptied
+        of_slot = self.slot_losses.get(slot_of("", client), [])
+        return of_slot if self.copied else [*self.life(node).emptied, *of_slot]
 
     def stored(self, client: str, key: str, disk: str) -> None:
         """The last finished batch has made a message durable for a client, on this disk."""

@@ -8,8 +8,8 @@ before the library reads it: then it keeps one of them at most.
 from __future__ import annotations
 
 PIECE_BYTES = 65532
-"""The most bytes of payload in a fragment: a multiple of 4, because a mask has 4 bytes and is repeated. So the mask
-of a frame is that of each of its fragments, too."""
+"""A fragment has at most this many bytes of payload. A mask has 4 bytes, and the sender repeats it over the payload.
+This is a multiple of 4, so the mask of a frame fits each of its fragments."""
 
 _FIN = 0x80
 _MASKED = 0x80

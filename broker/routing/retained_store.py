@@ -77,8 +77,8 @@ class RetainedStore:
         """Store the retained message of a topic; delete it if the payload is empty.
 
         Returns `AFTER_COMMIT` if the acknowledgement waits for the disk, else 0. The conditions on other nodes are
-        added to `context` (P4). While the disk takes nothing, a message with QoS 0 is refused. Another one was accepted
-        before that, so it is stored, and its acknowledgement waits until the disk takes it (H-16).
+        added to `context` (P4). While the disk takes nothing, a message with QoS 0 is refused. One with QoS 1 or 2 was
+        accepted before, so it is stored, and its acknowledgement waits until the disk takes it (H-16).
         """
         env = self._env
         if not message.qos and not env.store.accepting:

@@ -302,8 +302,8 @@ def test_a_session_that_the_next_primary_has_already_replaces_older_ones(newer: 
 
 @pytest.mark.parametrize("connected", [True, False])
 def test_a_session_that_came_with_its_slot_ends_because_its_client_has_a_later_one(connected: bool) -> None:
-    """The client of a dead node has connected to the next primary before the slot arrived there (3 nodes, copies, seed
-    40100182)."""
+    """A node dies. Its client connects to the next primary, and the slot arrives there later, with the older session
+    (3 nodes, copies, seed 40100182)."""
     a, b = nodes("a", "b")
     a.subscriber("rx")
     b.subscriber("rx")

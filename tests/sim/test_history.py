@@ -73,8 +73,8 @@ def test_the_states_of_a_node_between_two_times() -> None:
 def test_a_session_is_lost_with_the_disk_of_its_node_or_with_its_slot(
     copied: bool, durable: bool, lost: list[float]
 ) -> None:
-    """An operator may have moved the slot to the node whose disk is lost, while its clients were away (3 nodes, seed
-    32001381)."""
+    """With one copy, an operator moves a slot to another node while its client is away. Then that node loses its disk
+    (3 nodes, seed 32001381)."""
     history = History(lambda: 9.0, copied=copied)
     history.life("n1").emptied.append(3.0)
     history.slot_losses[slot_of("", "c")] = [7.0]
