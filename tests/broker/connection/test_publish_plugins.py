@@ -234,7 +234,7 @@ def test_a_repeated_packet_brings_no_message_that_the_plugin_forbids(
     topic: str, payload: bytes, retain: bool, restarted: bool
 ) -> None:
     """The plugin allowed a message, and the client closed its connection before the node routed it. Then the client
-    sends another message with the same packet id. It has chosen both, so their CRC-32 may be equal (H-12).
+    sends another message with the same packet id. It has chosen both messages so that their CRC-32 is equal (H-12).
     """
     assert crc32(b"m", crc32(b"ok")) == crc32(b"n)\x1bf\x97", crc32(b"no"))
 
