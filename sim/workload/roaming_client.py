@@ -125,7 +125,11 @@ class RoamingClient(ModelClient):
             and self.history.now() < self.history.healed_until(HEALING_S)
         ):
             return True  # the nodes may not have reached each other, or the disk of the gateway is full
-        return reason in REFUSALS[operation] and (self._lacked_whole_view(since) or self._lacked_copies(since))
+        if reason not in REFUSALS[operation]:
+            return False
+        if connects and self._refuser_lacked_whole_view(since):
+            return True
+        return self._lacked_whole_view(since) or self._lacked_copies(since)
 
     def _gave_up_a_connect(self) -> bool:
         """Whether a CONNECT shortly before the present one got no answer: a node may have accepted it nevertheless."""
@@ -145,6 +149,12 @@ class RoamingClient(ModelClient):
                 return True
         return False
 
+    def _refuser_lacked_whole_view(self, since_s: float) -> bool:
+        """Whether the node that has refused a CONNECT since then did not see the whole cluster. The slot of the session
+        may have left it while the answer was on its way (5 nodes, copies, seed 34100088)."""
+        refuser = self._answered_by("policy.deny", since_s)
+        return refuser != "" and self.history.views.lacked_whole_view(refuser, since_s)
+
     def not_granted(self, subscribed: Subscribed) -> None:
         """Subscribe again after `AGAIN_S` seconds."""
         if self.connection is not None:
@@ -159,15 +169,17 @@ class RoamingClient(ModelClient):
 
     def _connack(self, packet: packets.Connack, mark: Mark) -> None:
         if self.connection is not None and not packet.reason:
-            self.connection.node = self._opened_by(self.connection.asked_at) or self.server.name
+            self.connection.node = self._answered_by("conn.open", self.connection.asked_at) or self.server.name
             self.sender.go_to(self.connection.node)
         super()._connack(packet, mark)
 
-    def _opened_by(self, since_s: float) -> str:
-        """Returns the node that has accepted the connection; "" if none has since then. The slot may have left it
-        while the answer was on its way."""
+    def _answered_by(self, answer: str, since_s: float) -> str:
+        """Returns the node that answered the last CONNECT of the client, as its row `conn.open` or `policy.deny` says;
+        "" if no node has written such a row since then. The slot may have left the node while the answer was on its
+        way."""
+        wanted = (answer, self.name, "register")
         events = takewhile(lambda event: event[0] >= since_s, reversed(self.history.events))
-        return next((row["node"] for _, row in events if row["type"] == "conn.open" and row["client"] == self.name), "")
+        return next((row["node"] for _, row in events if _told(row) == wanted), "")
 
     def _suback(self, packet: packets.Suback, mark: Mark) -> None:
         asked = self.asked.get(packet.packet_id, [])
@@ -187,3 +199,7 @@ class RoamingClient(ModelClient):
                 each.gone = self.history.next()
             elif not self.may_be_refused("unsubscribe", reason, mark):
                 self.history.problem(f"{self.name}: UNSUBSCRIBE of {each.filter} refused with {reason}")
+
+
+def _told(row: dict[str, Any]) -> tuple[str, str, str]:
+    return (row["type"], row.get("client", ""), row.get("operation", "register"))

@@ -51,6 +51,29 @@ def test_a_refusal_is_right_as_soon_as_the_node_has_lost_its_view() -> None:
     assert client._lacked_whole_view(world.loop.now_s)
 
 
+def test_a_refusal_is_right_if_the_node_that_refused_had_no_whole_view() -> None:
+    """The slot left that node while the CONNACK was on its way (5 nodes, copies, seed 34100088)."""
+    world, client, connection = connected_writer("off")
+    now, views = world.loop.now_s, world.history.views
+    other = next(name for name in world.machines if name not in (client.host.name, client.server.name))
+
+    def may_be_refused(operation: str, reason: int) -> bool:
+        return client.may_be_refused(operation, reason, (0, now, False))
+
+    connection.asked_at = now
+    views.states = {name: [(-60.0, ViewState.WHOLE)] for name in world.machines}
+    views.note(other, now - 1.0, ViewState.MAJORITY)
+    assert not may_be_refused("register", 0x88)  # another node has no whole view, but has refused nothing
+    denied = {"type": "policy.deny", "node": other, "client": client.name}
+    world.history.events.append((now, {**denied, "operation": "publish"}))
+    assert not may_be_refused("register", 0x88)
+    world.history.events.append((now, {**denied, "operation": "register"}))
+    assert may_be_refused("register", 0x88) and not may_be_refused("register", 0x80)
+    assert not may_be_refused("subscribe", 0x87)
+    views.note(other, now - 0.5, ViewState.WHOLE)
+    assert not may_be_refused("register", 0x88)
+
+
 def test_the_node_of_a_connection_is_the_one_that_accepted_it() -> None:
     """The slot left that node while the CONNACK was on its way (5 nodes, seed 11700002)."""
     simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "off"))
@@ -59,7 +82,7 @@ def test_the_node_of_a_connection_is_the_one_that_accepted_it() -> None:
     events = world.history.events
 
     def accepted(since_s: float = 0.0) -> str:
-        return client._opened_by(since_s)
+        return client._answered_by("conn.open", since_s)
 
     until(world, lambda: accepted() != "", 0.001)
     by, connection = accepted(), client.connection
