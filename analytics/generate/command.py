@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -99,12 +100,17 @@ def cases_of(text: str) -> list[str]:
     for word in filter(None, (each.strip() for each in text.split(","))):
         named = [name for name, case in CASES.items() if _means(word, name, case.anomalies, case.wrong)]
         if not named:
-            known = sorted({each for case in CASES.values() for each in case.anomalies}, key=lambda each: int(each[1:]))
-            raise Trouble(
-                f"--plant {word}: there is no such case. Anomalies: {' '.join(known)}; cases: {' '.join(sorted(CASES))}"
-            )
+            raise Trouble(f"--plant {word}: there is no such {_nearest(word)}")
         found.update(dict.fromkeys(named))
     return list(found)
+
+
+def _nearest(word: str) -> str:
+    """What the word may have been meant for: all anomalies if it looks like one, the names of all cases otherwise."""
+    if not re.fullmatch("[aA][0-9]+", word):
+        return f"case. Cases: {' '.join(sorted(CASES))}"
+    known = {each for case in CASES.values() for each in case.anomalies}
+    return f"anomaly. Anomalies: {' '.join(sorted(known, key=lambda each: int(each[1:])))}"
 
 
 def _means(word: str, name: str, anomalies: Sequence[str], wrong: bool) -> bool:

@@ -109,8 +109,10 @@ def test_errors_say_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "--messages", "10000000", "--hours", "0.1"
     )
     nothing = trouble("--messages", "9", "--plant", "A1,A99")
-    assert "--plant A99: there is no such case. Anomalies: A0 A1 A2" in nothing
-    assert "stale-route" in nothing
+    assert "--plant A99: there is no such anomaly. Anomalies: A0 A1 A2" in nothing
+    assert "stale-route" not in nothing
+    unknown = trouble("--messages", "9", "--plant", "stale")
+    assert "--plant stale: there is no such case. Cases: accepted-" in unknown and " stale-route " in unknown
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     assert "exists already and is not overwritten" in trouble("--messages", "9", out=str(tmp_path / "full"))
