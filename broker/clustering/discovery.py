@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from ...cluster.membership.discovery import Found, Join, Wait, WhoAnswer, plan
 from ..discovery.source import Announcement
 from .neighbours import Neighbourhood, Neighbours
-from .operator_port import ClusterError
+from .operator_port import ClusterError, NameTaken
 
 LOOK_S = 0.25
 """How often a node without a cluster looks, in seconds."""
@@ -17,6 +17,9 @@ FIRST_S = 10.0
 """How long a start waits while there is a node or cluster to join. Then the start continues, without clients."""
 AGAIN_S = 5.0
 """How often a member looks for members that it does not reach: a restart may have changed their addresses."""
+TAKEN_S = 30.0
+"""A node that a running member of its name has kept out for this long, in seconds, never takes the place of that one.
+The stream of a process that has just ended keeps its successor out for less."""
 SAY_AGAIN_S = 60.0
 """A problem is logged when it begins, and again if it was away for this long."""
 
@@ -62,6 +65,8 @@ class Discovery:
         self._saw: tuple[str, ...] = ()
         self._said: dict[str, float] = {}
         self._settled = asyncio.Event()
+        self._taken_since: float | None = None
+        self._taken_for_good = ""
 
     @property
     def sees(self) -> tuple[str, ...]:
@@ -88,15 +93,23 @@ class Discovery:
     async def run(self, me: Announcement) -> None:
         """Ask all nodes that can be found, again and again, and do what `plan` says. `me` is this node."""
         self._neighbours.begin(me, self._say)
+        hints = asyncio.create_task(self._hint_again())
         try:
             while True:
                 await self._look()
                 await asyncio.sleep(AGAIN_S if self._found() else LOOK_S)
-                if self._found() and self._missing():
-                    for address, answer in (await self._seen()).nodes:
-                        self._hint(answer, address)
         finally:
+            hints.cancel()
             await self._neighbours.close()
+
+    async def _hint_again(self) -> None:
+        """Look for members that this node does not reach, also while its `join` waits: the log may have their former
+        addresses."""
+        while True:
+            await asyncio.sleep(AGAIN_S)
+            if self._found() and self._missing():
+                for address, answer in (await self._seen()).nodes:
+                    self._hint(answer, address)
 
     def overrule(self) -> None:
         """This node founds a cluster because an operator has asked for it."""
@@ -137,12 +150,28 @@ class Discovery:
                 self._wait(Wait(reason), seen)
         elif isinstance(action, Wait):
             self._wait(action, seen)
+        elif self._taken_for_good:
+            self._say(self._taken_for_good, "error")
         else:
             try:
                 await self._join(action.address)
             except ClusterError as error:
-                self.waits_for = f"the node cannot join the cluster: {error}"
+                if isinstance(error, NameTaken):
+                    self._note_taken(str(error))
+                self.waits_for = f"the node cannot join the cluster: {self._taken_for_good or error}"
                 self._say(str(error))
+
+    def _note_taken(self, reason: str) -> None:
+        """A running member has the name of this node. After a while this node stops to wait for its place, which it
+        would get, with an empty disk, as soon as that member restarts."""
+        now_s = asyncio.get_running_loop().time()
+        if self._taken_since is None:
+            self._taken_since = now_s
+        elif now_s - self._taken_since >= TAKEN_S:
+            self._taken_for_good = (
+                f"{reason}. This process has been refused for {TAKEN_S:.0f} s, and does not join any more, also when "
+                "that member stops: choose another name, or restart this process when that one has stopped for good"
+            )
 
     def _wait(self, wait: Wait, seen: Neighbourhood) -> None:
         """Say why this node waits. A node that refuses it is the likely cause, and may be in a cluster: whoever founds

@@ -25,6 +25,10 @@ class ClusterError(Exception):
     """The cluster cannot carry out the request; the text gives the operator the reason."""
 
 
+class NameTaken(ClusterError):
+    """A node cannot join because a member that runs has its name."""
+
+
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     """A member as this node sees it.
 

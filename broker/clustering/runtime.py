@@ -39,7 +39,7 @@ from .discovery import Discovery
 from .leaving import DEPART, PASS_ON_S, SOON_S, Leaving, passed_on
 from .listening import listen
 from .neighbours import Neighbours
-from .operator_port import ClusterError, NodeRow, Orphan, StatusRow
+from .operator_port import ClusterError, NameTaken, NodeRow, Orphan, StatusRow
 from .rows import node_rows, slots_and_zones, status_row
 from .slot_evacuation import BETWEEN_S, outcome_of
 from .slot_recovery import orphan_rows, recover
@@ -180,11 +180,10 @@ class ClusterRuntime:
             self._bar()
         if on := node.policy.operations_on:
             node.env.log("warning", ON_LOSES.format(" and ".join(f"allow_{name}_during_netsplit" for name in on)))
-        if self._discovery.wanted:
-            wanted = self._discovery
+        if (wanted := self._discovery).wanted:
             self._search = look = Discovery(
                 self.name, Neighbours(self.name, wanted.sources(), self._transport), wanted.founders,
-                lambda: member.clustered, lambda address: self.join(address, False, True), self._misses_somebody,
+                lambda: member.clustered, lambda address: self.join(address, False, True, True), self._misses_somebody,
                 self._hint, node.env.log, self._holds, self._found,
                 lambda: f"{self.name} is about to join a cluster" if self._joining.locked() else self._unknown.why,
             )  # fmt: skip
@@ -472,18 +471,18 @@ class ClusterRuntime:
             self._search.overrule()
         self._found()
 
-    async def join(self, discovery_node: str, merge: bool, replace: bool = False) -> None:
-        """Become a member of the cluster of that node. Raises `ClusterError`."""
+    async def join(self, discovery_node: str, merge: bool, replace: bool = False, if_safe: bool = False) -> None:
+        """Become a member of the cluster of that node (`JoinRequest`). Raises `ClusterError`."""
         if self._joining.locked():
             raise ClusterError(f"{self.name} is joining already")
         async with self._joining:
             self._member.join_leave.joining = self._node.gateways.joining = True
             try:
-                await self._join(discovery_node, merge, replace)
+                await self._join(discovery_node, merge, replace, if_safe)
             finally:
                 self._member.join_leave.joining = self._node.gateways.joining = False
 
-    async def _join(self, discovery_node: str, merge: bool, replace: bool) -> None:
+    async def _join(self, discovery_node: str, merge: bool, replace: bool, if_safe: bool) -> None:
         member = self._member
         if member.registrar.problem:
             raise ClusterError(self.serves_nobody)
@@ -509,7 +508,8 @@ class ClusterRuntime:
         except AddressError as error:
             raise ClusterError(str(error)) from None
         me = member.me
-        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS, replace, self._settings.zone)
+        start = (me.node, me.disk, me.boot, me.process, me.address)
+        request = JoinRequest(*start, VERSIONS, replace, self._settings.zone, if_safe=if_safe)
         self._refuse_writes(self._directory.boot_above)
         answer = await self._ask_to_join(address, encode_call(request))
         if answer.boot >= me.boot:
@@ -524,7 +524,7 @@ class ClusterRuntime:
             self.when_renumbered()
             raise ClusterError(self._renumbered)
         if answer.problem:
-            raise ClusterError(self._with_remedy(answer.problem))
+            raise (NameTaken if answer.taken else ClusterError)(self._with_remedy(answer.problem))
         self._node.join_run(answer.cluster_id, promised(self.in_force))
         member.adopt(answer)
         self._unknown.note(None)  # not before the log begins: a node that is killed must not forget both

@@ -17,7 +17,7 @@ from ..environment import Environment
 from ..observer import Connection
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks
-from .flow_control import FlowControl
+from .flow_control import UNROUTED, FlowControl
 from .output_buffer import OutputBuffer
 from .timers import ConnectionTimers
 from .turns import COPIES_PER_TURN
@@ -82,9 +82,20 @@ class _Answer(msgspec.Struct):
 
 
 class AckQueue:
-    """The answers of one client connection. `unacked` counts PUBLISH packets whose answer has not left."""
+    """The answers of one client connection. `unacked` counts PUBLISH packets whose answer has not left, `unrouted`
+    messages of QoS 2 that wait here until they are routed: no later message of the client may overtake them."""
 
-    __slots__ = ("_advancing", "_env", "_flow", "_output", "_registered_commit", "owner", "unacked", "waiting")
+    __slots__ = (
+        "_advancing",
+        "_env",
+        "_flow",
+        "_output",
+        "_registered_commit",
+        "owner",
+        "unacked",
+        "unrouted",
+        "waiting",
+    )
 
     def __init__(self, env: Environment, output: OutputBuffer, flow: FlowControl, owner: Owner) -> None:
         self._env = env
@@ -93,6 +104,7 @@ class AckQueue:
         self.owner = owner
         self.waiting: deque[_Answer] = deque()
         self.unacked = 0
+        self.unrouted = 0
         self._registered_commit = 0
         self._advancing = False
 
@@ -133,15 +145,30 @@ class AckQueue:
             self._registered_commit = commit
             self._env.store.when_committed(commit, self._advance)
 
-    def requeue(self, item: Item) -> None:
-        """Put an item whose turn had come back before all others: it must also wait for the open batch."""
+    def route(self, route: Callable[[], None], wait: bool) -> None:
+        """Call a function that routes a message of QoS 2, in order, as `reply` does."""
+        self.reply(self._counted(route), wait)
+
+    def _counted(self, route: Callable[[], None]) -> Callable[[], None]:
+        self.unrouted += 1
+
+        def its_turn() -> None:
+            route()
+            self.unrouted -= 1
+            if not self.unrouted:
+                self._flow.release_in_turn(UNROUTED)
+
+        return its_turn
+
+    def requeue(self, route: Callable[[], None]) -> None:
+        """Put a message whose turn had come back before all others: it must also wait for the open batch."""
         commit = self._env.store.open_commit
-        self.waiting.appendleft(_Answer(commit, item, 0, None, 0))
+        self.waiting.appendleft(_Answer(commit, self._counted(route), 0, None, 0))
         self._wait_for(commit)
 
-    def requeue_all(self, items: list[Item]) -> None:
-        """Put items whose turn had come, and which then waited for something else, back before all others."""
-        self.waiting.extendleft([_Answer(0, item, 0, None, 0) for item in reversed(items)])
+    def requeue_all(self, routes: list[Callable[[], None]]) -> None:
+        """Put messages whose turn had come, and which then waited for something else, back before all others."""
+        self.waiting.extendleft([_Answer(0, self._counted(route), 0, None, 0) for route in reversed(routes)])
         self._advance()
 
     def unanswered(self) -> dict[str, int]:

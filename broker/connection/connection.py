@@ -33,7 +33,7 @@ from ..routing.router import AFTER_COMMIT
 from ..sessions.session import Session
 from .ack_queue import PUBLISH, AckQueue
 from .ended import ENDED
-from .flow_control import FlowControl
+from .flow_control import UNROUTED, FlowControl
 from .handshake import Authentication, Handshake
 from .output_buffer import OutputBuffer
 from .publish_state import PublishRequest, PublishState, request_of
@@ -207,6 +207,10 @@ class ClientConnection:
         for packet in todo:
             kind = type(packet)
             if kind is Publish:
+                if self.acks.unrouted and packet.qos < 2:  # it must not overtake these messages of the client
+                    flow.hold(UNROUTED)
+                    flow.held = [packet, *todo]
+                    break
                 publishes += 1
                 topic = packet.topic
                 if packet.properties is None and permitted.get(topic) == epoch and not policy.restricted:

@@ -22,7 +22,8 @@ TURN = "turn"
 HOOK = "hook"
 FILTERS = "filters"
 PLAN = "plan"
-_OF_THIS_NODE = frozenset((TURN, HOOK, FILTERS, PLAN, "parked"))
+UNROUTED = "unrouted"
+_OF_THIS_NODE = frozenset((TURN, HOOK, FILTERS, PLAN, UNROUTED, "parked"))
 """The reasons to hold packets that end without the client."""
 
 ANSWERS_NOT_TAKEN = 65536
@@ -118,6 +119,13 @@ class FlowControl:
         self.unpause("held")
         if not self.owner.closed:
             self.owner.go_on(held)
+
+    def release_in_turn(self, reason: str) -> None:
+        """As `release`, but held packets are handled in a later turn of the loop."""
+        if reason in self.held_for:
+            if self.held:
+                self.held_for.add(TURN)
+            self.release(reason)
 
     def wait_for_turn(self, rest: list[Any]) -> None:
         """Handle these packets in later turns of the loop, or once the connection is released."""

@@ -312,7 +312,7 @@ def _begin_qos2(
     if fresh:
         record.elsewhere = connection.services.router.select(message, plans)[1]
         wait = session.inbound.open(packet_id, record)
-    connection.acks.reply(lambda: _route_qos2(connection, message, packet_id), wait)
+    connection.acks.route(lambda: _route_qos2(connection, message, packet_id), wait)
 
 
 def _new_record(session: Session, request: PublishRequest) -> InboundRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
@@ -10,7 +11,6 @@ import msgspec
 from ...mqtt import packets
 from ..remembered import TEXT_KEPT
 from ..routing.plans import PlanCache
-from .ack_queue import Item
 
 
 class PublishRequest(msgspec.Struct):
@@ -88,7 +88,7 @@ class PublishState:
         self.alias_maximum = 0
         self.receive_maximum = 1 << 30
         self.packet_ids: set[int] = set()
-        self.waiting_for_lease: list[Item] = []
+        self.waiting_for_lease: list[Callable[[], None]] = []
         self.deferred: list[tuple[str, PlanCache, PublishRequest]] = []
 
     def permit(self, topic: str, epoch: int) -> None:

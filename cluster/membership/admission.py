@@ -39,6 +39,8 @@ class JoinRequest(Struct, array_like=True, frozen=True):
     `versions`: the lowest and highest version of the protocol that it speaks. `replace`: take over the name of a member
     that is away; the sessions and messages that only its old disk has are lost. `zone`: its zone, "" for the
     node itself. `cluster_id`: the cluster of the node that named the asked one as its leader, "" if none did.
+    `if_safe`: replace only a disk of whose slots other nodes have everything; so asks a node that no operator has told
+    to give that disk up.
     """
 
     node: Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MOST)]
@@ -50,6 +52,7 @@ class JoinRequest(Struct, array_like=True, frozen=True):
     replace: bool = False
     zone: str = ""
     cluster_id: str = ""
+    if_safe: bool = False
 
 
 class LeaveRequest(Struct, array_like=True, frozen=True):
@@ -68,7 +71,8 @@ class CallAnswer(Struct, array_like=True, frozen=True):
     `members` are (node, address) of all members after a join. `boot`: the caller's boot must be above this number.
     With a problem, `cluster_id` is that of a leader whose log has no member with the disk of the request.
     `undecided`: the problem is that the log has not decided in time, and it may still do so; or the leader has changed
-    meanwhile, and the log may have the request of the former one.
+    meanwhile, and the log may have the request of the former one. `taken`: the problem is that a member which runs has
+    the name of the caller.
     """
 
     problem: str = ""
@@ -77,6 +81,7 @@ class CallAnswer(Struct, array_like=True, frozen=True):
     members: tuple[tuple[str, str], ...] = ()
     boot: int = 0
     undecided: bool = False
+    taken: bool = False
 
 
 def encode_call(message: JoinRequest | LeaveRequest | CallAnswer) -> bytes:
@@ -130,6 +135,8 @@ def member_mismatch(row: MemberRow, hello: PeerInfo) -> str | None:
     A later start than the logged one is accepted. An earlier start is refused (H-01), and so is a member that was away
     for too long (H-16).
     """
+    if row.disk != hello.disk and hello.boot < row.boot:  # a new disk gets a number of starts above all earlier ones
+        return RefusalReason.TAKEN_OUT.says(f"the disk of {hello.node} was given up: the member now has another one")
     if row.disk != hello.disk:
         return RefusalReason.NOT_YET.says(f"{hello.node} has another disk than the member of that name")
     if row.stale:

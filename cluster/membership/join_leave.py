@@ -8,6 +8,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from ..links.hello import NEWEST, OLDEST
+from ..slots.recovery import only_with
+from ..slots.table import ranges
 from .admission import CALL_TIMEOUT_S, CallAnswer, JoinRequest, LeaveRequest, decode_join, decode_leave, encode_call
 from .boot import BootRegistrar
 from .commands import Join, Leave, Settle
@@ -59,6 +61,7 @@ class JoinLeaveService:
     def __init__(self, member: Founder) -> None:
         self._member = member
         self._waiting: list[_Waiting] = []
+        self._rivals: dict[str, str] = {}  # name of a running member -> the disk that was last refused that name
         self.joining = False
         """True while this node asks to join another cluster. Meanwhile it founds none."""
         self.waits_for: Callable[[], str] = lambda: ""
@@ -111,24 +114,40 @@ class JoinLeaveService:
             return f"{member.me.node} is in no cluster itself: {reason}"
         return member.registrar.problem
 
-    def _name_conflict(self, request: JoinRequest) -> str:
-        """Returns the reason why a node cannot join under its name, which a member has; "" if it can.
+    def _name_taken(self, request: JoinRequest) -> str:
+        """Returns the reason why a node cannot join under its name, which a running member with another disk has; "" if
+        none has it.
 
         A refusal changes neither the boot in the log nor the boot of the joining node.
         """
-        node = request.node
-        row = self._member.membership.members.get(node)
-        if row is None or row.disk == request.disk:
+        member, node = self._member, request.node
+        row = member.membership.members.get(node)
+        if row is None or row.disk == request.disk or not (node == member.me.node or member.links.hears(node)):
             return ""
-        if node == self._member.me.node or self._member.links.hears(node):
-            return (
-                f"{node} is a running member at {row.address}: choose another name, or stop that node and join with "
-                "--replace"
+        if self._rivals.get(node) != request.disk:
+            self._rivals[node] = request.disk
+            member.ports.log(
+                "warning",
+                f"a process at {request.address} wants to join as {node}, and is refused: a member with that name and "
+                f"another disk runs at {row.address}. Give one of the two another nodename",
             )
-        if request.replace or row.stale:
-            return ""
         return (
-            f"{node} is a member with another disk, which is away: start it with that disk; if the disk is "
+            f"{node} is a running member at {row.address}: choose another name, or stop that node and join with "
+            "--replace"
+        )
+
+    def _disk_kept(self, request: JoinRequest) -> str:
+        """Returns the reason why a node cannot take the place of an absent member with another disk; "" if it can."""
+        member, node = self._member, request.node
+        row = member.membership.members.get(node)
+        if row is None or row.disk == request.disk or row.stale or (request.replace and not request.if_safe):
+            return ""
+        only = only_with(member.membership.slots, node)
+        if request.replace and not only:
+            return ""
+        nowhere = f", and no other node has everything of its slots {' '.join(ranges(only))}" if only else ""
+        return (
+            f"{node} is a member with another disk, which is away{nowhere}: start it with that disk; if the disk is "
             "lost, join with --replace, which gives up the sessions and messages that only it has"
         )
 
@@ -211,7 +230,7 @@ class JoinLeaveService:
             else:
                 self._submit(each)
             if each in self._waiting and self._member.ports.now_ms() >= each.until_ms:
-                self._answer(each, CallAnswer(self._too_late(), undecided=not self._withdrawn(each)))
+                self._answer(each, self._too_late(each))
 
     def _submit(self, waiting: _Waiting) -> None:
         member = self._member
@@ -230,7 +249,10 @@ class JoinLeaveService:
                 strange = waiting.unknown and not (isinstance(request, LeaveRequest) and request.empty)
                 self._answer(waiting, CallAnswer(_no_member(request)) if strange else self._accepted())
                 return
-            if isinstance(request, JoinRequest) and (problem := self._name_conflict(request)):
+            if isinstance(request, JoinRequest) and (problem := self._name_taken(request)):
+                self._answer(waiting, self._refused(request, problem, taken=True))
+                return
+            if isinstance(request, JoinRequest) and (problem := self._disk_kept(request)):
                 self._answer(waiting, self._refused(request, problem))
                 return
             if isinstance(request, LeaveRequest) and self._others_go():
@@ -248,7 +270,7 @@ class JoinLeaveService:
             return
         leader = member.membership.members.get(consensus.leader or "")
         if isinstance(waiting.request, JoinRequest) and leader is not None and leader.node == waiting.request.node:
-            return  # the joining node led until its disk was replaced: wait for another leader
+            return  # the joining node led until its disk was replaced: wait for another leader, or `_too_late`
         if leader is not None:
             cluster_id, undecided = member.me.cluster_id, waiting.proposed
             self._answer(waiting, CallAnswer(ask=leader.address, cluster_id=cluster_id, undecided=undecided))
@@ -279,17 +301,23 @@ class JoinLeaveService:
         members = tuple([(row.node, row.address) for row in member.membership.members.values()])
         return CallAnswer(cluster_id=member.me.cluster_id, members=members)
 
-    def _refused(self, request: JoinRequest | LeaveRequest, problem: str, boot: int = 0) -> CallAnswer:
+    def _refused(
+        self, request: JoinRequest | LeaveRequest, problem: str, boot: int = 0, taken: bool = False
+    ) -> CallAnswer:
         """The leader's refusal. It names the cluster if the log has no member with the disk of the request."""
         row, cluster_id = self._member.membership.members.get(request.node), self._member.me.cluster_id
         strange = isinstance(request, JoinRequest) and (row is None or row.disk != request.disk)
-        return CallAnswer(problem, cluster_id=cluster_id if strange else "", boot=boot)
+        return CallAnswer(problem, cluster_id=cluster_id if strange else "", boot=boot, taken=taken)
 
-    def _too_late(self) -> str:
-        consensus = self._member.consensus
+    def _too_late(self, waiting: _Waiting) -> CallAnswer:
+        """The answer to a request that has waited too long."""
+        consensus, request = self._member.consensus, waiting.request
+        if isinstance(request, JoinRequest) and not waiting.proposed and (problem := self._name_taken(request)):
+            return self._refused(request, problem, taken=True)
+        problem = f"the cluster did not decide within {CALL_TIMEOUT_S:.0f} s"
         if consensus is None or consensus.leader is None:
-            return f"there is no leader: {self._member.me.node} does not reach a majority of the members that vote"
-        return f"the cluster did not decide within {CALL_TIMEOUT_S:.0f} s"
+            problem = f"there is no leader: {self._member.me.node} does not reach a majority of the members that vote"
+        return CallAnswer(problem, undecided=not self._withdrawn(waiting))
 
 
 def _no_member(request: JoinRequest | LeaveRequest) -> str:

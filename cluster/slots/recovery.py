@@ -19,13 +19,19 @@ def orphans(table: SlotTable) -> list[SlotRow]:
     return [row for row in map(table.row, table.slots_by_primary.get(None, ())) if row.in_sync]
 
 
+def only_with(table: SlotTable, node: str) -> list[int]:
+    """Returns the slots of which no other node than this one has everything, whether it serves them or is away."""
+    return [row.slot for row in table.rows if _only(row, node)]
+
+
 def lost_with(table: SlotTable, node: str) -> list[SlotRow]:
     """Returns the rows of slots without primary of which no other node than this one has everything."""
-    return [
-        row
-        for row in orphans(table)
-        if node in (holders := {holder.node for holder in row.in_sync}) and holders <= {node, *row.incomplete}
-    ]
+    return [row for row in orphans(table) if _only(row, node)]
+
+
+def _only(row: SlotRow, node: str) -> bool:
+    holders = {holder.node for holder in row.in_sync}
+    return node in holders and holders <= {node, *row.incomplete}
 
 
 def back(holders: Iterable[Holder], present: Mapping[str, Holder]) -> list[Holder]:

@@ -13,7 +13,7 @@ import pytest
 from strogoff.broker.clustering import discovery as cluster_discovery
 from strogoff.broker.clustering.discovery import Discovery
 from strogoff.broker.clustering.neighbours import Neighbourhood, Neighbours
-from strogoff.broker.clustering.operator_port import ClusterError
+from strogoff.broker.clustering.operator_port import ClusterError, NameTaken
 from strogoff.broker.discovery import host_names
 from strogoff.broker.discovery.configured_nodes import ConfiguredNodes
 from strogoff.broker.discovery.settings import DiscoverySettings
@@ -60,6 +60,7 @@ class Search:
         self.found = asyncio.Event()
         self.missing = False
         self.refusals: list[str] = []
+        self.taken = self.waits = False
         self.holds = False
         self.size = 0
         self.doubt = ""
@@ -90,7 +91,11 @@ class Search:
         self.joined.append(address)
         if self.refusals:
             raise ClusterError(self.refusals.pop(0))
+        if self.taken:
+            raise NameTaken("b runs elsewhere")
         self.found.set()
+        if self.waits:
+            await asyncio.Event().wait()
 
     async def run(self, discovery: Discovery, end: Callable[[], bool]) -> None:
         task = asyncio.create_task(discovery.run(ME))
@@ -520,3 +525,33 @@ def test_a_problem_that_was_away_is_logged_again(monkeypatch: pytest.MonkeyPatch
         await search.run(discovery, lambda: search.log.count("warning: discovery: it is slow") == 2)
 
     run(scenario)
+
+
+def test_a_node_whose_name_a_running_member_has_soon_asks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would take the place of that member, with an empty disk, when that one restarts."""
+    monkeypatch.setattr(cluster_discovery, "TAKEN_S", 0.05)
+
+    async def scenario(search: Search) -> None:
+        search.taken = True
+        place = await search.place(2, WhoAnswer("z", "cluster", True))
+        discovery = search.discovery("127.0.0.1:2")
+        await search.run(discovery, lambda: "does not join any more" in discovery.waits_for)
+        tried, asked, search.taken = len(search.joined), place.asked, False
+        assert tried > 1
+        await search.run(discovery, lambda: place.asked > asked + 3)
+        assert len(search.joined) == tried and not search.found.is_set()
+
+    search = run(scenario)
+    (told,) = [line for line in search.log if line.startswith("error")]
+    assert "b runs elsewhere. This process has been refused for 0 s, and does not join any more, also when" in told
+
+
+def test_it_looks_for_addresses_while_its_join_waits() -> None:
+    """The log may have former addresses of the members."""
+
+    async def scenario(search: Search) -> None:
+        search.missing = search.waits = True
+        await search.place(2, WhoAnswer("z", "cluster", True))
+        await search.run(search.discovery("127.0.0.1:2"), lambda: bool(search.hints))
+
+    assert run(scenario).hints[0] == ("z", "127.0.0.1:2")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from strogoff.broker.clustering import asking, runtime
-from strogoff.broker.clustering.operator_port import ClusterError
+from strogoff.broker.clustering.operator_port import ClusterError, NameTaken
 from strogoff.broker.clustering.runtime import ClusterRuntime
 from strogoff.broker.clustering.unknown_membership import ASKED
 from strogoff.cluster.membership.admission import JOIN, CallAnswer
@@ -163,7 +163,7 @@ def test_a_node_that_is_refused_goes_on_alone(tmp_path: Path) -> None:
         await other.join(ONE, False)
         same = await harness.start("n3", nodename="n2@127.0.0.1")
         client = await harness.client("n3", "clean")
-        with pytest.raises(ClusterError, match=REFUSED):
+        with pytest.raises(NameTaken, match=REFUSED):
             await same.join(ONE, True)
         assert client.online
         await harness.stop("n3")
@@ -188,7 +188,7 @@ def test_a_node_that_is_refused_when_it_asks_again_serves_without_a_restart(
         await refuses(harness, "n3")
         other = await harness.start("n2")
         await other.join(ONE, False)
-        with pytest.raises(ClusterError, match=REFUSED):
+        with pytest.raises(NameTaken, match=REFUSED):
             await same.join(ONE, False)
         assert same.serves_nobody == "" and same.status().sees == "whole"
         await serves(harness, "n3")

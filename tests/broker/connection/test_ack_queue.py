@@ -313,6 +313,29 @@ def test_an_answer_that_waits_again_keeps_its_place() -> None:
     assert pen.left == [1, 2, 3]
 
 
+def test_a_message_that_waits_again_counts_until_it_is_routed() -> None:
+    """Later messages of the client wait for it."""
+    pen, seen = Pen(), []
+    store = pen.broker.node.env.store
+
+    def again() -> None:
+        store.put(b"nagain", b"")
+        pen.acks.requeue(lambda: seen.append(pen.acks.unrouted))
+        seen.append(pen.acks.unrouted)
+
+    store.put(b"nfirst", b"")
+    pen.acks.route(again, True)
+    pen.broker.free_disk()
+    pen.broker.settle()
+    assert (seen, pen.acks.unrouted) == ([2, 1], 0)
+    pen.broker.hold_disk()
+    store.put(b"nsecond", b"")
+    pen.acks.reply(lambda: pen.acks.requeue_all([lambda: seen.append(pen.acks.unrouted)]), True)
+    pen.broker.free_disk()
+    pen.broker.settle()
+    assert (seen, pen.acks.unrouted) == ([2, 1, 1], 0)
+
+
 def test_answers_released_by_an_item_leave_after_it() -> None:
     """Routing a QoS 2 message may show that the node has its lease again, and then more answers may leave."""
     pen = Pen()

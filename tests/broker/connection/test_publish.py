@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.mqtt.encoder import encode
-from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
+from strogoff.mqtt.packets import Disconnect, Pingreq, Pingresp, Puback, Pubcomp, Publish, Pubrec, Pubrel, Will
 from strogoff.netsplit.policy import ViewState
 
 from ...harness.broker import BrokerHarness, publish
@@ -277,3 +277,46 @@ def test_no_publish_overtakes_one_that_waits_in_the_turn_in_which_the_node_gets_
     late = broker.client("late")
     answers = [*late.subscribe(("t", 0)), *late.messages()]
     assert [each.payload for each in answers if isinstance(each, Publish)] == [b"2"] * retain
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("qos", [0, 1])
+def test_no_later_message_overtakes_one_of_qos_2(version: int, qos: int) -> None:
+    """Its packet id waits for the disk. A later retained message replaces it [MQTT-3.3.1-5] [MQTT5-3.3.1-5]."""
+    broker = BrokerHarness()
+    subscriber = broker.client("s", version)
+    subscriber.subscribe(("t", 2))
+    client = broker.persistent("p", version)
+    broker.hold_disk()
+    sent = [publish("t", b"old", 2, 7, retain=True), publish("t", b"new", qos, 8 if qos else 0, retain=True)]
+    assert client.ask(*sent, publish("t", b"newest", 2, 9)) == []
+    broker.free_disk()
+    assert [type(answer) for answer in client.take()] == [Pubrec, *[Puback] * qos, Pubrec]
+    assert subscriber.payloads() == [b"old", b"new", b"newest"]
+    kept = [each.payload for each in broker.client("late", version).subscribe(("t", 0)) if isinstance(each, Publish)]
+    assert kept == [b"new"]
+
+
+def test_messages_and_disconnect_behind_one_of_qos_2_are_handled_after_it() -> None:
+    broker = BrokerHarness()
+    subscriber = broker.client("s")
+    subscriber.subscribe(("#", 0))
+    client = broker.persistent("p", will=Will("will", b"", 0, False))
+    broker.hold_disk()
+    client.ask(publish("t", b"first", 2, 7), publish("t", b"second"), Disconnect())
+    client.break_off()
+    broker.free_disk()
+    assert subscriber.payloads() == [b"first", b"second"]
+
+
+def test_a_message_without_a_lease_holds_no_other_packet() -> None:
+    """It may wait for long, and the client wants an answer to its PINGREQ."""
+    broker = BrokerHarness()
+    client = broker.persistent("p")
+    broker.hold_disk()
+    assert client.ask(publish("t", b"m", 2, 7), publish("t", b"n", 1, 8), Pingreq()) == []
+    broker.node.policy.view_state = ViewState.MINORITY
+    broker.free_disk()
+    assert client.take() == [Pingresp()]
+    broker.node.policy.view_state = ViewState.WHOLE
+    assert client.ask() == [Pubrec(7), Puback(8)]

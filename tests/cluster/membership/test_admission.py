@@ -102,3 +102,10 @@ def test_the_old_disk_of_a_stale_member_is_refused() -> None:
         assert said is not None and why(said) is RefusalReason.STALE
     said = member_mismatch(stale, PeerInfo("n2", 6, "new", "another", "c", "n2:1"))
     assert said is not None and why(said) is RefusalReason.NOT_YET
+
+
+@pytest.mark.parametrize(("boot", "cause"), [(4, RefusalReason.TAKEN_OUT), (6, RefusalReason.NOT_YET)])
+def test_a_disk_that_was_given_up_is_refused_for_good(boot: int, cause: RefusalReason) -> None:
+    """The number of starts of the new disk is above all starts of the old one. A newer one may have joined since."""
+    said = member_mismatch(ROW, PeerInfo("n2", boot, "other", "process", "c", "n2:1"))
+    assert said is not None and why(said) is cause

@@ -29,8 +29,9 @@ def request(
     boot: int = 1,
     versions: tuple[int, int] = VERSIONS,
     replace: bool = False,
+    if_safe: bool = False,
 ) -> bytes:
-    return encode_call(JoinRequest(node, disk, boot, f"{node}/{disk}", f"{node}:1", versions, replace))
+    return encode_call(JoinRequest(node, disk, boot, f"{node}/{disk}", f"{node}:1", versions, replace, if_safe=if_safe))
 
 
 def join(machine: Machine, data: bytes) -> list[CallAnswer]:
@@ -523,3 +524,59 @@ def test_the_log_has_the_zones_of_founder_and_joining_node_and_of_a_later_start(
     cluster[2].settings = msgspec.structs.replace(cluster[2].settings, zone="rack3")
     cluster[2].start()
     cluster.until(lambda: zone_of(members["n2"]) == "rack3")
+
+
+def test_a_disk_with_the_only_copies_is_given_up_by_an_operator_alone() -> None:
+    """Discovery asks with `if_safe`: perhaps the data disk is not mounted. The first node has all slots here."""
+    cluster = MemberHarness(3)
+    cluster[1].kill()
+    rest = cluster.machines[1:]
+    cluster.until(lambda: any(each.member.consensus and each.member.consensus.leads for each in rest))
+    leader = cluster.leader()
+    cluster.until(lambda: not leader.member.links.hears("n1"))
+    boots = dict(leader.member.membership.boots)
+    ask = request(leader, "n1", disk="new", boot=2 + UNLOGGED_MAX, replace=True, if_safe=True)
+    refused = join(leader, ask)
+    cluster.until(lambda: bool(refused))
+    assert "no other node has everything of its slots 0-255: start it with that disk; if the" in refused[0].problem
+    assert refused[0].boot == 0 and leader.member.membership.boots == boots and not refused[0].taken
+    taken = join(leader, request(leader, "n1", disk="new", boot=2 + UNLOGGED_MAX, replace=True))
+    cluster.until(lambda: bool(taken))
+    assert taken[0].problem == ""
+
+
+def test_a_disk_of_which_others_have_everything_is_given_up_without_an_operator() -> None:
+    cluster = MemberHarness(3)
+    leader = cluster.leader()
+    dead = next(machine for machine in cluster.machines[1:] if machine is not leader)
+    dead.kill()
+    cluster.until(lambda: not leader.member.links.hears(dead.name))
+    taken = join(leader, request(leader, dead.name, disk="new", boot=2 + UNLOGGED_MAX, replace=True, if_safe=True))
+    cluster.until(lambda: bool(taken))
+    assert taken[0].problem == ""
+
+
+def test_a_process_that_wants_the_name_of_a_running_member_is_logged_once() -> None:
+    cluster = MemberHarness(3)
+    leader = cluster.leader()
+    alive = next(machine for machine in cluster.machines if machine is not leader)
+    for disk in ("new", "new", "newer"):
+        answers = join(leader, request(leader, alive.name, disk=disk, boot=2 + UNLOGGED_MAX, replace=True))
+        cluster.until(partial(bool, answers))
+        assert answers[0].taken
+    name = alive.name
+    wants = f"a process at {name}:1 wants to join as {name}, and is refused: a member with that name and another disk"
+    assert [text.startswith(wants) for level, text in leader.log if level == "warning" and "wants to" in text] == [
+        True
+    ] * 2
+
+
+def test_the_name_of_the_running_leader_is_taken() -> None:
+    """Other nodes wait for another leader: perhaps that one has just lost its disk."""
+    cluster = MemberHarness(3)
+    leader = cluster.leader()
+    other = next(machine for machine in cluster.machines if machine is not leader)
+    answers = join(other, request(other, leader.name, disk="new", boot=2 + UNLOGGED_MAX, replace=True))
+    cluster.until(lambda: bool(answers), 15.0)
+    assert answers[0].problem.startswith(f"{leader.name} is a running member at") and answers[0].taken
+    assert not answers[0].undecided

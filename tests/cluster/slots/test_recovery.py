@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.cluster.slots.recovery import back, lost_with, orphans, requests, wrong_recovery
+from strogoff.cluster.slots.recovery import back, lost_with, only_with, orphans, requests, wrong_recovery
 from strogoff.cluster.slots.table import NO_ROWS, Holder, SlotRow, SlotTable
 
 A, B, C, D = (Holder(node, f"disk-{node}", view) for node, view in (("a", 1), ("b", 2), ("c", 3), ("d", 4)))
@@ -88,3 +88,11 @@ def test_the_slots_that_are_lost_with_a_disk() -> None:
     rows[3] = row(3, incomplete="b")
     table = SlotTable(tuple(rows), 20)
     assert [[each.slot for each in lost_with(table, node)] for node in "abc"] == [[1, 3], [4], []]
+
+
+def test_slots_that_only_one_node_has() -> None:
+    """Whether it serves them or is away. A copy that lacks the last changes does not count."""
+    rows = [SlotRow(each.slot, 1, 1, B, (B,)) for each in NO_ROWS]
+    rows[3], rows[5], rows[6] = SlotRow(3, 1, 1, A, (A,)), SlotRow(5, 1, 1, A, (A, B)), SlotRow(6, 1, 1)
+    rows[7], rows[8] = row(7), row(8, away(A), away(B), incomplete="b")
+    assert only_with(SlotTable(tuple(rows), 1), "a") == [3, 8]
