@@ -29,7 +29,7 @@ class Discovery:
 
     `neighbours` are the nodes that can be asked, `founders` is `DiscoverySettings.founders`. `found` says whether this
     node is in a cluster, `missing` whether it does not reach some member. `join` joins the cluster of a node and raises
-    `ClusterError`; `create` founds a cluster. `hint` gets the answer of a node and its address. `holds` says whether
+    `ClusterError`, or `NameTaken`; `create` founds a cluster. `hint` gets the answer of a node and its address. `holds` says whether
     this node has sessions or retained messages: then it cannot join another node. `doubt` is why this node, which is in
     no cluster, must not found one: it may be a member of another one, or is about to be; "" if it may.
 
@@ -66,7 +66,6 @@ class Discovery:
         self._said: dict[str, float] = {}
         self._settled = asyncio.Event()
         self._taken_since: float | None = None
-        self._taken_for_good = ""
 
     @property
     def sees(self) -> tuple[str, ...]:
@@ -150,28 +149,22 @@ class Discovery:
                 self._wait(Wait(reason), seen)
         elif isinstance(action, Wait):
             self._wait(action, seen)
-        elif self._taken_for_good:
-            self._say(self._taken_for_good, "error")
+        elif self._taken_since is not None and asyncio.get_running_loop().time() - self._taken_since >= TAKEN_S:
+            # else this node would take the place of that member, with an empty disk, as soon as that one restarts
+            self.waits_for = (
+                f"a running member has had the name of this node for {TAKEN_S:.0f} s. This process does not join any "
+                "more, also when that member stops: choose another name, or restart this process when that member has "
+                "stopped for good"
+            )
+            self._say(self.waits_for, "error")
         else:
             try:
                 await self._join(action.address)
             except ClusterError as error:
-                if isinstance(error, NameTaken):
-                    self._note_taken(str(error))
-                self.waits_for = f"the node cannot join the cluster: {self._taken_for_good or error}"
+                now_s = asyncio.get_running_loop().time()
+                self._taken_since = (self._taken_since or now_s) if isinstance(error, NameTaken) else None
+                self.waits_for = f"the node cannot join the cluster: {error}"
                 self._say(str(error))
-
-    def _note_taken(self, reason: str) -> None:
-        """A running member has the name of this node. After a while this node stops to wait for its place, which it
-        would get, with an empty disk, as soon as that member restarts."""
-        now_s = asyncio.get_running_loop().time()
-        if self._taken_since is None:
-            self._taken_since = now_s
-        elif now_s - self._taken_since >= TAKEN_S:
-            self._taken_for_good = (
-                f"{reason}. This process has been refused for {TAKEN_S:.0f} s, and does not join any more, also when "
-                "that member stops: choose another name, or restart this process when that one has stopped for good"
-            )
 
     def _wait(self, wait: Wait, seen: Neighbourhood) -> None:
         """Say why this node waits. A node that refuses it is the likely cause, and may be in a cluster: whoever founds

@@ -543,7 +543,7 @@ def test_a_node_whose_name_a_running_member_has_soon_asks_no_more(monkeypatch: p
 
     search = run(scenario)
     (told,) = [line for line in search.log if line.startswith("error")]
-    assert "b runs elsewhere. This process has been refused for 0 s, and does not join any more, also when" in told
+    assert "a running member has had the name of this node for 0 s. This process does not join any more" in told
 
 
 def test_it_looks_for_addresses_while_its_join_waits() -> None:
