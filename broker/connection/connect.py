@@ -138,8 +138,8 @@ def _problem(connection: ClientConnection, packet: packets.Connect) -> tuple[Rea
     will = packet.will
     if will is not None:
         depth = options.topic_max_depth
-        if will.topic.startswith("$") or (depth and levels(will.topic) > depth):
-            return ReasonCode.TOPIC_NAME_INVALID, "the will's topic is not allowed"
+        if depth and levels(will.topic) > depth:
+            return ReasonCode.TOPIC_NAME_INVALID, f"the will's topic has more than {depth} levels (topic_max_depth)"
     return None
 
 
@@ -211,7 +211,7 @@ def _handshake(connection: ClientConnection) -> Handshake:
 
 
 def authorise_will(connection: ClientConnection) -> None:
-    """The will passes auth_on_publish at CONNECT time, as with VerneMQ."""
+    """The will passes auth_on_publish at CONNECT time, as with VerneMQ. One to a topic of the broker is left out."""
     packet = _handshake(connection).packet
     will = packet.will
     if will is None:
@@ -237,6 +237,10 @@ def _will_authorised(connection: ClientConnection, verdict: Verdict) -> None:
     for field in ("topic", "payload", "qos", "retain", "properties"):
         if field in verdict.modifiers:
             setattr(packet.will, field, verdict.modifiers[field])
+    if packet.will.topic.startswith("$") and "topic" not in verdict.modifiers:
+        # clients do not publish to the broker's own topics (section 4.7.2); each bridge of mosquitto has such a will
+        connection.env.counters.publish_error[connection.version == 5] += 1
+        packet.will = None
     register(connection)
 
 

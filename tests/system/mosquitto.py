@@ -1,9 +1,12 @@
-"""mosquitto_pub and mosquitto_sub for tests."""
+"""mosquitto_pub, mosquitto_sub and a bridge of mosquitto for tests."""
 
 from __future__ import annotations
 
 import asyncio
 from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 from .brokers import WITHIN_S, require_program
 
@@ -74,3 +77,30 @@ async def pub(*words: str, data: bytes | None = None) -> int:
     await asyncio.wait_for(process.communicate(data), WITHIN_S)
     assert process.returncode is not None
     return process.returncode
+
+
+@asynccontextmanager
+async def bridge(folder: Path, port: int, name: str, remote: int, *topics: str) -> AsyncIterator[None]:
+    """Run a mosquitto with a bridge of this name to the port `remote`, which has subscribed there when the body runs.
+
+    `topics` are lines of its file, such as `out/# out 1`. All else is mosquitto's default, but for the shortest pause
+    between two attempts: the broker refuses the first one, which has the version number of a bridge.
+    """
+    lines = (
+        *(f"listener {port} 127.0.0.1", "allow_anonymous true", "log_dest stderr", "log_type all"),
+        *(f"connection {name}", f"address 127.0.0.1:{remote}", "restart_timeout 1"),
+        *(f"topic {topic}" for topic in topics),
+    )
+    conf = folder / "mosquitto.conf"
+    conf.write_text("\n".join(lines) + "\n")
+    process = await asyncio.create_subprocess_exec(require_program("mosquitto", "mosquitto"), "-c", conf, stderr=PIPE)
+    assert process.stderr is not None
+    try:
+        log = [""]
+        while "Received SUBACK" not in log[-1]:
+            log.append((await asyncio.wait_for(process.stderr.readline(), WITHIN_S)).decode())
+            assert log[-1], f"mosquitto ended after {log}"
+        yield
+    finally:
+        process.kill()
+        await asyncio.wait_for(process.communicate(), WITHIN_S)

@@ -1,11 +1,15 @@
-"""mosquitto_pub and mosquitto_sub against a broker process."""
+"""mosquitto_pub, mosquitto_sub and a bridge of mosquitto against a broker process."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from bench.broker_process import free_port
+
 from .brokers import EveryListener, run_test
-from .mosquitto import Sub, pub
+from .mosquitto import Sub, bridge, pub
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
@@ -101,5 +105,22 @@ def test_a_wrong_certificate_authority_is_refused_by_the_client(shared: EveryLis
         at = ["-h", "127.0.0.1", "-p", str(shared.ssl), "--cafile", str(shared.pem.cert)]
         assert await pub(*at, "-t", name, "-m", "x") != 0
         assert await pub(*where(shared, "ssl"), "-t", name, "-m", "x", "-q", "1") == 0
+
+    run_test(run())
+
+
+@pytest.mark.slow
+def test_a_bridge_with_default_notifications(shared: EveryListener, name: str, tmp_path: Path) -> None:
+    """Messages go in both directions. Its will has the topic `$SYS/broker/connection/NAME/state`."""
+
+    async def run() -> None:
+        port = free_port()
+        there, here = ["-h", "127.0.0.1", "-p", str(port)], where(shared, "tcp")
+        topics = f"{name}/out out 1", f"{name}/in in 1"
+        async with bridge(tmp_path, port, name, shared.tcp, *topics):
+            for topic, start, end in ((f"{name}/out", there, here), (f"{name}/in", here, there)):
+                sub = await Sub.start(*end, "-t", topic, "-q", "1", "-F", "%t %q %p")
+                assert await pub(*start, "-t", topic, "-q", "1", "-m", "crossed") == 0
+                assert await sub.finish(1) == [f"{topic} 1 crossed"]
 
     run_test(run())

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from strogoff.broker.plugins.hooks import NEXT, Refuse
-from strogoff.mqtt.packets import Disconnect, Pingreq, Pingresp, Puback, Publish
+from strogoff.mqtt.packets import Disconnect, Pingreq, Pingresp, Puback, Publish, Suback, Will
 from strogoff.netsplit.policy import ViewState
 
 from ...harness.broker import BrokerHarness, connect, publish
 from ...harness.transcript import CLOSED, PendingHooks, RawClient, accepted, reason_of, refused, will
 
 VERSIONS = (3, 4, 5)
+BRIDGE_STATE = "$SYS/broker/connection/bridge/state"
+"""The topic of the will that a bridge of mosquitto has by default."""
 
 
 class Guard:
@@ -31,7 +33,7 @@ class Guard:
         return self.answer
 
     def auth_on_publish(self, *args: Any) -> Any:
-        return self.will_answer if args[3] == "will" else True
+        return self.will_answer if args[3] in ("will", BRIDGE_STATE) else True
 
     def auth_on_subscribe(self, *_: Any) -> bool:
         return True
@@ -368,6 +370,29 @@ def test_a_will_that_is_changed(version: int) -> None:
     broker.client("c", version, will=will(qos=1)).vanish()
     assert watcher.messages() == [Publish("other", b"new")]
     assert broker.client("late").subscribe(("#", 1))[1] == Publish("other", b"new", retain=True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_will_to_a_topic_of_the_broker_is_left_out(version: int) -> None:
+    """A bridge of mosquitto has such a will: it is accepted, and the will counts as a PUBLISH that failed."""
+    broker = BrokerHarness()
+    watcher = broker.client("w", version)
+    watcher.subscribe(("$SYS/#", 1))
+    state = Will(BRIDGE_STATE, b"0", 1, retain=True)
+    broker.client("bridge", version, will=state).vanish()
+    assert watcher.messages() == []
+    assert broker.client("late").subscribe(("$SYS/#", 1)) == [Suback(1, [1])]
+    assert broker.events("will.arm", "will.fire") == []
+    assert broker.node.env.counters.publish_error == [version != 5, version == 5]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_plugin_gives_the_will_of_a_bridge_another_topic(version: int) -> None:
+    broker = BrokerHarness(Guard(True, {"topic": "bridge/state"}), allow_anonymous=False)
+    watcher = broker.client("w")
+    watcher.subscribe(("bridge/state", 1))
+    broker.client("c", version, will=Will(BRIDGE_STATE, b"0")).vanish()
+    assert watcher.payloads() == [b"0"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -84,10 +84,10 @@ def test_a_small_client_gets_the_code_without_reason_string() -> None:
 
 def test_a_small_client_is_refused_without_reason_string_before_plugins_are_asked() -> None:
     """The client identifier, the topic of the will, or the version is not allowed [MQTT5-3.1.2-24] [MQTT5-3.2.2-19]."""
-    broker = BrokerHarness(max_client_id_size=3)
+    broker = BrokerHarness(max_client_id_size=3, topic_max_depth=1)
     limit = len(encode(Connack(False, 0x85), 5))
     assert broker.connect("long", 5, maximum_packet_size=limit)[1] == Connack(False, 0x85)
-    assert broker.connect("c", 5, will=packets.Will("$x", b""), maximum_packet_size=limit)[1] == Connack(False, 0x90)
+    assert broker.connect("c", 5, will=packets.Will("a/b", b""), maximum_packet_size=limit)[1] == Connack(False, 0x90)
     older = PacketClient(broker, 5, allowed_protocol_versions=(4,))
     assert older.ask(connect("c", 5, maximum_packet_size=limit)) == [Connack(False, 0x84)]
 
