@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -70,21 +70,25 @@ class Metrics:
 
     def rows(self) -> list[Metric]:
         """All series but histograms. Those of one metric are adjacent."""
+        return self._series(self._zero)
+
+    def _series(self, zero: dict[tuple[str, Labels], int]) -> list[Metric]:
         values = dict.fromkeys(_expected(), 0)
         for name, labels, value in self._counters():
             key = (name, labels)
             values[key] = values.get(key, 0) + value
-        counted = [Metric(COUNTER, *key, value - self._zero.get(key, 0)) for key, value in values.items()]
+        counted = [Metric(COUNTER, *key, value - zero.get(key, 0)) for key, value in values.items()]
         order = {name: place for place, name in enumerate(dict.fromkeys(row.name for row in counted))}
         counted.sort(key=lambda row: order[row.name])
         return counted + [Metric(described(name)[0], name, labels, value) for name, labels, value in self._gauges()]
 
     def totals(self) -> dict[str, int]:
         """Metric -> sum of its series."""
-        totals: dict[str, int] = {}
-        for row in self.rows():
-            totals[row.name] = totals.get(row.name, 0) + row.value
-        return totals
+        return _sums(self.rows())
+
+    def since_start(self) -> dict[str, int]:
+        """As `totals`, for `$SYS`: no reset changes it."""
+        return _sums(self._series({}))
 
     def reset(self) -> None:
         """Count from zero again, but for the figures of the process since its start."""
@@ -102,7 +106,7 @@ class Metrics:
         yield "mqtt_publish_parked", (), server.node.env.counters.publish_parked
         yield "mqtt_publish_unparked", (), server.node.env.counters.publish_unparked
         for name, value in server.listeners.traffic.rows():
-            # a socket counts as open from its first MQTT packet on, as in `$SYS`
+            # a socket counts as open from its first MQTT packet on, in the counters above
             if name not in ("socket_open", "socket_close"):
                 yield name, (), value
         for name, value in counters(server.cluster).items():
@@ -189,6 +193,13 @@ class Metrics:
         yield "slots_misplaced", status.slots_misplaced if status else 0
         yield "slots_check_due", status.copies_due if status else 0
         yield "slots_moving", len(node.slot_sessions.marks.keys() - copied)
+
+
+def _sums(rows: Iterable[Metric]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for row in rows:
+        sums[row.name] = sums.get(row.name, 0) + row.value
+    return sums
 
 
 def _expected() -> Iterator[tuple[str, Labels]]:

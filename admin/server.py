@@ -44,6 +44,7 @@ class AdminServer:
         self._socket = AdminSocket(context, Path(str(settings["node.admin_socket"])))
         try:
             await context.metrics.start()
+            server.systree.values = context.metrics.since_start
             await self._socket.start()
             await http.start(settings.listeners(), lambda one: http_pages.application_for(context, one))
         except BaseException:

@@ -1,9 +1,12 @@
-"""`$SYS`: the node's counters as MQTT messages, as VerneMQ publishes them."""
+"""`$SYS`: the node's metrics as MQTT messages, as VerneMQ publishes them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
+from ..connection.turns import COPIES_PER_TURN
 from ..queues.message import Message
 
 if TYPE_CHECKING:
@@ -17,6 +20,8 @@ class Systree:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._timer: Timer | None = None
+        self.values: Callable[[], dict[str, int]] = dict
+        """Returns metric -> value, added up over its labels. The administration server sets it, when it has started."""
 
     def start(self) -> None:
         """Schedule the next round as the options are now. Each round schedules the next one."""
@@ -26,37 +31,37 @@ class Systree:
             self._timer = self._node.env.timers.at(self._node.env.now + options.systree_interval_ms, self._round)
 
     def _round(self) -> None:
-        self.publish()
-        self.start()
-
-    def values(self) -> dict[str, int]:
-        """Metric name -> value, added up over its labels."""
-        node = self._node
-        totals: dict[str, int] = {}
-        for name, _, value in node.env.counters.rows():
-            totals[name] = totals.get(name, 0) + value
-        totals["router_subscriptions"] = node.router.subscriptions
-        totals["retain_messages"] = node.retained.count
-        totals["queue_processes"] = len(node.sessions)
-        totals["total_active_connections"] = len(node.connections)
-        return totals
+        self._publish_rest(iter(self.values().items()), self.start)
 
     def publish(self) -> None:
         """Publish all values once."""
+        self._publish_rest(iter(self.values().items()), lambda: None)
+
+    def _publish_rest(self, rest: Iterator[tuple[str, int]], then: Callable[[], None]) -> None:
+        """Publish until this turn has made its copies for subscribers, go on in the next turn, and call `then`."""
+        env = self._node.env
+        env.tick()
+        most_copies = env.counters.router_matches_local + COPIES_PER_TURN
+        for name, value in rest:
+            self._publish_value(name, value)
+            if env.counters.router_matches_local >= most_copies:
+                env.after_turn(partial(self._publish_rest, rest, then))
+                return
+        then()
+
+    def _publish_value(self, name: str, value: int) -> None:
         node, options = self._node, self._node.env.options
-        for name, value in self.values().items():
-            topic = f"$SYS/{node.name}/{name.replace('_', '/')}"
-            payload = str(value).encode()
-            message = Message(
-                options.systree_mountpoint,
-                topic,
-                payload,
-                options.systree_qos,
-                options.systree_retain,
-                None,
-                0,
-                "",
-                node.env.origin,
-                node.env.numbers.next(node.env.has_rows("", topic)),
-            )
-            node.publisher.publish(message)
+        topic = f"$SYS/{node.name}/{name.replace('_', '/')}"
+        message = Message(
+            options.systree_mountpoint,
+            topic,
+            str(value).encode(),
+            options.systree_qos,
+            options.systree_retain,
+            None,
+            0,
+            "",
+            node.env.origin,
+            node.env.numbers.next(node.env.has_rows("", topic)),
+        )
+        node.publisher.publish(message)

@@ -105,6 +105,25 @@ def test_a_reset_affects_counters_but_not_gauges_and_totals(tmp_path: Path) -> N
     run_with_server(tmp_path, test)
 
 
+def test_systree_has_all_metrics_since_the_start(tmp_path: Path) -> None:
+    """It publishes the names of `metrics show`, labels added up. A reset does not change its values."""
+
+    async def test(harness: ServerHarness) -> None:
+        names = [name.replace("_", "/") for name in harness.context.metrics.totals()]
+        client = await harness.client("a")
+        await harness.client("b", 5)
+        await client.subscribe(("$SYS/#", 0))
+        harness.context.metrics.reset()
+        harness.server.systree.publish()
+        messages = [await client.packet() for _ in names]
+        found = {each.topic.removeprefix("$SYS/VerneMQ@127.0.0.1/"): int(each.payload) for each in messages}
+        assert list(found) == names
+        assert (found["mqtt/connect/received"], found["router/subscriptions"]) == (2, 1)
+        assert min(found[name] for name in ("bytes/received", "vm/memory/total", "system/wallclock")) > 0
+
+    run_with_server(tmp_path, test)
+
+
 def test_the_age_of_the_node_does_not_follow_the_wall_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a counter: one that goes back counts as a restart."""
 

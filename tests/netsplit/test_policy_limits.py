@@ -136,10 +136,12 @@ def test_messages_of_the_broker_are_never_refused(state: ViewState) -> None:
     broker = BrokerHarness(systree_enabled=True, systree_interval_ms=1000)
     client = broker.client("c")
     client.subscribe(("$SYS/#", 0))
-    Systree(broker.node).start()
+    systree = Systree(broker.node)
+    systree.values = lambda: {"bytes_sent": 12, "queue_processes": 0}
+    systree.start()
     broker.node.policy.view_state = state
     broker.pass_s(1.5)
-    assert len(client.messages()) > 10
+    assert len(client.messages()) == 2
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,32 +1,53 @@
-"""`$SYS`: the counters as messages."""
+"""`$SYS`: metrics as messages."""
 
 from __future__ import annotations
 
+import pytest
+
+from strogoff.broker.process import systree
 from strogoff.broker.process.systree import Systree
 
 from ...harness.broker import BrokerHarness
 
 
+def systree_of(broker: BrokerHarness) -> Systree:
+    """`$SYS` of this broker, with three values."""
+    made = Systree(broker.node)
+    made.values = lambda: {"mqtt_connect_received": 1, "bytes_sent": 12, "queue_processes": 0}
+    return made
+
+
 def test_values_come_every_interval() -> None:
     broker = BrokerHarness(systree_enabled=True, systree_interval_ms=1000)
-    Systree(broker.node).start()
+    systree_of(broker).start()
     reader = broker.client("reader")
     reader.subscribe(("$SYS/#", 0))
     broker.pass_s(0.9)
     assert reader.messages() == []
     broker.pass_s(0.2)
     first = {message.topic: message.payload for message in reader.messages()}
-    assert first["$SYS/n1/mqtt/connect/received"] == b"1"
-    assert first["$SYS/n1/router/subscriptions"] == b"1"
+    assert first == {
+        "$SYS/n1/mqtt/connect/received": b"1", "$SYS/n1/bytes/sent": b"12", "$SYS/n1/queue/processes": b"0",
+    }  # fmt: skip
     broker.pass_s(1.0)
     assert len(reader.messages()) == len(first)
 
 
-def test_labels_are_added_up() -> None:
-    broker = BrokerHarness()
-    for version in (3, 4, 5):
-        broker.client(f"c{version}", version)
-    assert Systree(broker.node).values()["mqtt_connect_received"] == 3
+def test_a_round_for_many_subscribers_takes_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn ends with its number of copies. The interval begins anew after the last one."""
+    monkeypatch.setattr(systree, "COPIES_PER_TURN", 4)
+    broker = BrokerHarness(systree_enabled=True, systree_interval_ms=1000)
+    readers = [broker.client(f"r{number}") for number in range(4)]
+    for reader in readers:
+        reader.subscribe(("$SYS/#", 0))
+    copies = broker.node.env.counters
+    systree_of(broker).publish()
+    assert copies.router_matches_local == 4
+    broker.settle()
+    assert copies.router_matches_local == 12
+    systree_of(broker).start()
+    broker.pass_s(2.5)
+    assert copies.router_matches_local == 36
 
 
 def test_a_filter_that_begins_with_a_wildcard_does_not_see_it() -> None:
@@ -35,13 +56,13 @@ def test_a_filter_that_begins_with_a_wildcard_does_not_see_it() -> None:
     readers = [broker.client(f"r{version}", version) for version in (4, 5)]
     for reader in readers:
         reader.subscribe(("#", 0), ("+/n1/#", 0))
-    Systree(broker.node).publish()
+    systree_of(broker).publish()
     assert [reader.messages() for reader in readers] == [[], []]
 
 
 def test_qos_retain_and_mountpoint_are_configured() -> None:
     broker = BrokerHarness(systree_enabled=True, systree_qos=1, systree_retain=True)
-    Systree(broker.node).publish()
+    systree_of(broker).publish()
     reader = broker.client("late")
     _, message = reader.subscribe(("$SYS/n1/queue/processes", 1))
     assert (message.qos, message.retain, message.payload) == (1, True, b"0")
@@ -49,7 +70,7 @@ def test_qos_retain_and_mountpoint_are_configured() -> None:
 
 def test_disabled_is_silent() -> None:
     broker = BrokerHarness(systree_enabled=False, systree_interval_ms=1000)
-    Systree(broker.node).start()
+    systree_of(broker).start()
     reader = broker.client("reader")
     reader.subscribe(("$SYS/#", 0))
     broker.pass_s(5)
