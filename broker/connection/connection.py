@@ -298,7 +298,7 @@ class ClientConnection:
             context.pending = None
 
     def send_puback(self, packet_id: int, routed: int, message: Message, context: AckContext) -> None:
-        """PUBACK [MQTT-3.3.4-1]; 0x10 tells a v5 client that no subscription matches (MQTT 5.0 section 3.4.2.1)."""
+        """PUBACK [MQTT-3.3.4-1]; 0x10 tells a v5 client that there is no subscriber (MQTT 5.0 section 3.4.2.1)."""
         output = self.output
         if routed or output.version != 5:
             frame = _PUBACK + PACKET_IDS[packet_id]

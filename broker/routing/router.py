@@ -25,7 +25,7 @@ from .subscriptions import Subscription, SubscriptionTable
 from .waking import Waking
 
 NO_MATCH = 0
-"""No subscription matches."""
+"""No subscription matches, or only shared ones with no member that can take the message."""
 DELIVERED = 1
 """A receiver has the message; the answer waits for no write."""
 AFTER_COMMIT = 2
@@ -162,10 +162,13 @@ class Router:
         chosen: list[RemoteMembers] = []
         self.remote_members = chosen
         if plan.groups or plan.remote:
+            matches = env.counters.router_matches_local
             if plan.groups:
                 wait = self._push_groups(message, plan.groups, chosen) or wait
             if plan.remote or chosen:
                 env.cluster.forward(message, plan.remote, chosen, context)
+            elif not targets and env.counters.router_matches_local == matches:
+                return NO_MATCH
         elif not targets:
             return NO_MATCH
         return AFTER_COMMIT if wait else DELIVERED

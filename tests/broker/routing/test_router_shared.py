@@ -369,6 +369,20 @@ def test_a_message_that_no_member_can_take_is_dropped() -> None:
     assert broker.drops() == [("$share/g/t", "t", "no_member")]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_publisher_learns_that_no_member_can_take_its_message(version: int) -> None:
+    """PUBACK and PUBREC have 0x10: the only member has QoS 0, and is offline (MQTT 5.0 section 3.4.2.1)."""
+    broker = BrokerHarness()
+    (member,) = members(broker, version, 1, 0)
+    publisher = broker.client("p", version)
+    assert publisher.publish("t", b"1", 1, 1) + publisher.publish("t", b"2", 2, 2) == [Puback(1), Pubrec(2)]
+    member.vanish()
+    code = 0x10 if version == 5 else 0
+    assert publisher.publish("t", b"3", 1, 3) + publisher.publish("t", b"4", 2, 4) == [Puback(3, code), Pubrec(4, code)]
+    broker.client("other", version).subscribe(("t", 0))
+    assert publisher.publish("t", b"5", 1, 5) + publisher.publish("t", b"6", 2, 6) == [Puback(5), Pubrec(6)]
+
+
 def test_an_offline_member_keeps_messages_that_no_other_member_takes() -> None:
     """An online member is always preferred."""
     broker = BrokerHarness()
