@@ -387,10 +387,12 @@ def test_a_will_to_a_topic_of_the_broker_is_left_out(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_plugin_gives_the_will_of_a_bridge_another_topic(version: int) -> None:
-    broker = BrokerHarness(Guard(True, {"topic": "bridge/state"}), allow_anonymous=False)
+@pytest.mark.parametrize("topic", ["bridge/state", "$bridges/state"])
+def test_a_plugin_gives_the_will_of_a_bridge_another_topic(version: int, topic: str) -> None:
+    """It may have `$`, as a topic that a plugin gives a PUBLISH."""
+    broker = BrokerHarness(Guard(True, {"topic": topic}), allow_anonymous=False)
     watcher = broker.client("w")
-    watcher.subscribe(("bridge/state", 1))
+    watcher.subscribe((topic, 1))
     broker.client("c", version, will=Will(BRIDGE_STATE, b"0")).vanish()
     assert watcher.payloads() == [b"0"]
 
