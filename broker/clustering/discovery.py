@@ -20,6 +20,10 @@ AGAIN_S = 5.0
 TAKEN_S = 30.0
 """A node that a running member of its name has kept out for this long, in seconds, never takes the place of that one.
 The stream of a process that has just ended keeps its successor out for less."""
+TAKEN = (
+    "a running member has had the name of this node for {:.0f} s. This process does not join any more, also when that "
+    "member stops: choose another name, or restart this process when that member has stopped for good"
+)
 SAY_AGAIN_S = 60.0
 """A problem is logged when it begins, and again if it was away for this long."""
 
@@ -29,9 +33,9 @@ class Discovery:
 
     `neighbours` are the nodes that can be asked, `founders` is `DiscoverySettings.founders`. `found` says whether this
     node is in a cluster, `missing` whether it does not reach some member. `join` joins the cluster of a node and raises
-    `ClusterError`, or `NameTaken`; `create` founds a cluster. `hint` gets the answer of a node and its address. `holds` says whether
-    this node has sessions or retained messages: then it cannot join another node. `doubt` is why this node, which is in
-    no cluster, must not found one: it may be a member of another one, or is about to be; "" if it may.
+    `ClusterError`, or `NameTaken`; `create` founds a cluster. `hint` gets the answer of a node and its address. `holds`
+    says whether this node has sessions or retained messages: then it cannot join another node. `doubt` is why this
+    node, which is in no cluster, must not found one: it may be a member of another one, or is about to be; "" if it may.
 
     `waits_for` is the reason why this node is still in no cluster, "" when it is in one.
     """
@@ -65,7 +69,6 @@ class Discovery:
         self._saw: tuple[str, ...] = ()
         self._said: dict[str, float] = {}
         self._settled = asyncio.Event()
-        self._taken_since: float | None = None
 
     @property
     def sees(self) -> tuple[str, ...]:
@@ -93,9 +96,17 @@ class Discovery:
         """Ask all nodes that can be found, again and again, and do what `plan` says. `me` is this node."""
         self._neighbours.begin(me, self._say)
         hints = asyncio.create_task(self._hint_again())
+        taken_since: float | None = None
+        clock = asyncio.get_running_loop().time
         try:
             while True:
-                await self._look()
+                if taken_since is not None and clock() - taken_since >= TAKEN_S and not self._found():
+                    # else this node would get the place of that member, with an empty disk, as soon as it restarts
+                    self.waits_for = TAKEN.format(TAKEN_S)
+                    self._say(self.waits_for, "error")
+                else:
+                    taken = await self._look()
+                    taken_since = (taken_since or clock()) if taken else None
                 await asyncio.sleep(AGAIN_S if self._found() else LOOK_S)
         finally:
             hints.cancel()
@@ -114,10 +125,11 @@ class Discovery:
         """This node founds a cluster because an operator has asked for it."""
         self._neighbours.overrule()
 
-    async def _look(self) -> None:
+    async def _look(self) -> bool:
         """Look once, and join or found a cluster. The start continues unless there is a node or cluster to join, or
-        there may be one because a source does not answer."""
-        waits = False
+        there may be one because a source does not answer. Returns whether a running member has the name of this node.
+        """
+        waits = taken = False
         if not self._found():
             seen = await self._seen()
             others = {answer.node: answer for _, answer in seen.nodes if answer.node != self._name}
@@ -127,7 +139,7 @@ class Discovery:
             if seen.unsure and isinstance(action, Found):
                 action = Wait("there may be a cluster that this node does not see now")
             if not self._found():
-                await self._do(action, seen)
+                taken = await self._do(action, seen)
             clusters = any(answer.cluster_id for answer in others.values())
             silent = seen.unsure and not seen.refusals  # who has refused this node refuses it in ten seconds, too
             waits = (isinstance(action, Join) or clusters or silent) and not self._found()
@@ -135,8 +147,9 @@ class Discovery:
             self.waits_for = ""
         if not waits:
             self._settled.set()
+        return taken
 
-    async def _do(self, action: Join | Found | Wait, seen: Neighbourhood) -> None:
+    async def _do(self, action: Join | Found | Wait, seen: Neighbourhood) -> bool:
         if isinstance(action, Found):
             reason = await self._neighbours.claim() or self._doubt()  # a join may have begun
             if not reason and not self._found():
@@ -149,22 +162,14 @@ class Discovery:
                 self._wait(Wait(reason), seen)
         elif isinstance(action, Wait):
             self._wait(action, seen)
-        elif self._taken_since is not None and asyncio.get_running_loop().time() - self._taken_since >= TAKEN_S:
-            # else this node would take the place of that member, with an empty disk, as soon as that one restarts
-            self.waits_for = (
-                f"a running member has had the name of this node for {TAKEN_S:.0f} s. This process does not join any "
-                "more, also when that member stops: choose another name, or restart this process when that member has "
-                "stopped for good"
-            )
-            self._say(self.waits_for, "error")
         else:
             try:
                 await self._join(action.address)
             except ClusterError as error:
-                now_s = asyncio.get_running_loop().time()
-                self._taken_since = (self._taken_since or now_s) if isinstance(error, NameTaken) else None
                 self.waits_for = f"the node cannot join the cluster: {error}"
                 self._say(str(error))
+                return isinstance(error, NameTaken)
+        return False
 
     def _wait(self, wait: Wait, seen: Neighbourhood) -> None:
         """Say why this node waits. A node that refuses it is the likely cause, and may be in a cluster: whoever founds
