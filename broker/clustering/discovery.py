@@ -35,7 +35,7 @@ class Discovery:
     node is in a cluster, `missing` whether it does not reach some member. `join` joins the cluster of a node and raises
     `ClusterError`, or `NameTaken`; `create` founds a cluster. `hint` gets the answer of a node and its address. `holds`
     says whether this node has sessions or retained messages: then it cannot join another node. `doubt` is why this
-    node, which is in no cluster, must not found one: it may be a member of another one, or is about to be; "" if it may.
+    node, which is in no cluster, must not found one: it may be a member of another one, or about to be one; else "".
 
     `waits_for` is the reason why this node is still in no cluster, "" when it is in one.
     """
