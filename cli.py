@@ -148,21 +148,19 @@ def _register_repair(parser: argparse.ArgumentParser) -> None:
 
 def _run_as_owner(parser: argparse.ArgumentParser) -> None:
     """Let root run the command as the owner of the data: the node, which runs as this user, could not read and write
-    files that belong to root. The directory itself may belong to root, if the user has it by his group."""
+    files that belong to root."""
+    from .storage.lock_owner import data_owner
+
     run: Callable[[argparse.Namespace], int] = parser.get_default("run")
 
     def run_as_owner(arguments: argparse.Namespace) -> int:
         directory: Path = arguments.directory
-        known = [path for path in (directory / "lock", directory) if path.exists()]
-        if os.geteuid() == 0 and known:
-            owner = known[0].stat()
-            if owner.st_uid != 0:
-                print(
-                    f"{parser.prog}: runs as user {owner.st_uid}, the owner of the data in {directory}", file=sys.stderr
-                )
-                os.setgroups([owner.st_gid])
-                os.setgid(owner.st_gid)
-                os.setuid(owner.st_uid)
+        owner = data_owner(directory)
+        if os.geteuid() == 0 and owner is not None and owner.st_uid != 0:
+            print(f"{parser.prog}: runs as user {owner.st_uid}, the owner of the data in {directory}", file=sys.stderr)
+            os.setgroups([owner.st_gid])
+            os.setgid(owner.st_gid)
+            os.setuid(owner.st_uid)
         return run(arguments)
 
     parser.set_defaults(run=run_as_owner)

@@ -1,4 +1,4 @@
-"""Finds the process that runs a node on a data directory, by the lock file with its pid.
+"""Finds the process that runs a node on a data directory, by the lock file with its pid, and the owner of the data.
 
 The file keeps the pid of a process that has ended, and the number may belong to another process by now. A process in
 another container has another number there. So the process counts only if it has the lock file open.
@@ -44,6 +44,13 @@ def open_owner(lock: Path) -> tuple[int, int] | None:
         return None
     finally:
         os.close(handle)
+
+
+def data_owner(directory: Path) -> os.stat_result | None:
+    """Owner and group of the data in a node's data directory; None without a directory. The directory itself may belong
+    to root, if the user of the node has it by his group."""
+    known = [path for path in (directory / "lock", directory) if path.exists()]
+    return known[0].stat() if known else None
 
 
 def _owner(pid: int, handle: int) -> int | None:

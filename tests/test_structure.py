@@ -77,7 +77,8 @@ SHELLS = {
             listeners/revocations listeners/sockets listeners/tls listeners/unix_paths listeners/websocket
             plugins/builtin plugins/passwd_cli plugins/watched_file process/container process/conversion process/daemon
             process/eventlog process/eventlog_files process/eventlog_key process/eventlog_packing process/eventlog_ring
-            process/log_compression process/logs process/process_end process/server process/service_manager
+            process/log_compression process/logs process/ownership process/process_end process/server
+            process/service_manager
         """,
         "admin": """
             cli client context dispatch fan_out figures http_listeners http_pages local_commands local_node loop_lag

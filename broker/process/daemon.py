@@ -27,6 +27,7 @@ from .container import not_on_a_volume, prepare
 from .descriptors import raise_limit
 from .logs import complain, log_line, set_up
 from .node_summary import summary
+from .ownership import explain, other_owner
 from .process_end import run_to_the_end
 from .server import Log, Server, tune_gc
 from .service_manager import ServiceManager
@@ -86,7 +87,7 @@ def read_settings(arguments: argparse.Namespace) -> Settings:
         try:
             conf, environ, more = prepare(os.environ, Path.cwd())
         except (OSError, ValueError) as error:
-            raise ConfigError([Problem("container", 0, "", _reason(error))]) from error
+            raise ConfigError([Problem("container", 0, "", explain(error))]) from error
         settings = load(arguments.conf or conf, environ, {**more, **overrides})
         settings.notices += not_on_a_volume(Path(str(settings["platform_data_dir"])))
         return settings
@@ -98,7 +99,8 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
     try:
         logger = set_up(settings)
     except OSError as error:
-        complain(f"strogoff: the node cannot start: the log cannot be written: {error}")
+        folders = [Path(str(settings[f"log.{name}.file"])).parent for name in ("console", "error")]
+        complain(f"strogoff: the node cannot start: the log cannot be written: {explain(error, *folders)}")
         return 1
 
     def log(level: str, text: str) -> None:
@@ -169,7 +171,7 @@ async def _run(
     try:
         started = await _unless(signals.stop, _start(server, extensions))
     except (StorageError, RecordError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
-        raise StartError(_reason(error, Path(str(settings["platform_data_dir"])))) from error
+        raise StartError(explain(error, server.data_dir)) from error
     finally:
         gc.freeze()
         gc.enable()
@@ -193,24 +195,6 @@ async def _run(
         log("notice", "stopping")
         await server.await_copies(signals.at_once)
     await _stop(server, extensions)
-
-
-def _reason(error: Exception, data_dir: Path | None = None) -> str:
-    """The text of the error, and, if the process may not use a file, who owns it and what to do. A file in the data
-    directory is not the only one."""
-    if not isinstance(error, PermissionError) or not isinstance(error.filename, str):
-        return str(error)
-    path = Path(error.filename)
-    with suppress(OSError):
-        path = path if path.exists() else path.parent
-        owner, own = path.stat().st_uid, os.geteuid()
-        if owner != own:
-            changed = data_dir if data_dir in (path, *path.parents) else path
-            return (
-                f"{error}: {path} belongs to user {owner}, and the node runs as user {own}: run `chown -R {own}` on "
-                f"{changed}; if a container has it mounted, on what the host has mounted there"
-            )
-    return f"{error}: look at the mode of {path}"
 
 
 def _log_place(settings: Settings) -> str:
@@ -269,6 +253,10 @@ def run(arguments: argparse.Namespace, extensions: Sequence[Extension] = ()) -> 
         settings = read_settings(arguments)
     except ConfigError as error:
         complain(str(error))
+        return 1
+    refusal = "" if arguments.container else other_owner(Path(str(settings["platform_data_dir"])).absolute())
+    if refusal:
+        complain(f"strogoff: the node cannot start: {refusal}")
         return 1
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return run_to_the_end(serve(settings, extensions))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from strogoff.storage.files import PathLock
-from strogoff.storage.lock_owner import HiddenOwnerError, open_owner
+from strogoff.storage.lock_owner import HiddenOwnerError, data_owner, open_owner
 
 
 @contextmanager
@@ -75,6 +75,26 @@ def test_looking_leaves_the_lock_free_and_no_file_open(tmp_path: Path) -> None:
     with locked(path):
         owner_of(path)
     assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+def test_the_owner_of_the_data_is_that_of_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The directory itself may belong to root."""
+    stat = Path.stat
+
+    def of_two_users(path: Path, **more: bool) -> os.stat_result:
+        found = list(stat(path, **more))
+        found[4] = {"lock": 10000, "data": 1}.get(path.name, found[4])
+        return os.stat_result(found)
+
+    monkeypatch.setattr(Path, "stat", of_two_users)
+    data = tmp_path / "data"
+    assert data_owner(data) is None
+    data.mkdir()
+    owner = data_owner(data)
+    assert owner is not None and owner.st_uid == 1
+    (data / "lock").touch()
+    owner = data_owner(data)
+    assert owner is not None and owner.st_uid == 10000
 
 
 def test_a_process_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,7 +209,7 @@ def test_a_file_that_the_user_of_the_image_may_not_read_is_named_with_the_remedy
         patched.setattr(Path, "read_bytes", refuse)
         patched.setattr(os, "geteuid", lambda: owner + 1)
         assert main(["start", "--container"]) == 1
-    assert f"'{conf}': {conf} belongs to user {owner}, and the node runs as user" in capsys.readouterr().err
+    assert f"'{conf}': {conf} belongs to user {owner} and has the mode " in capsys.readouterr().err
 
 
 def test_users_become_lines_of_the_password_file(home: Path) -> None:

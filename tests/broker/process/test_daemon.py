@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from strogoff.broker.listeners.listeners import ListenError
-from strogoff.broker.process import daemon
+from strogoff.broker.process import daemon, ownership
 from strogoff.broker.process.server import Server
 from strogoff.cli import main
 from strogoff.configs import ConfigError, Settings, load
@@ -248,23 +248,50 @@ def test_a_part_that_cannot_start_stops_those_before_it(tmp_path: Path, capsys: 
     assert asyncio.run(daemon.serve(settings(tmp_path), [Interrupter(diary, signal.SIGTERM)])) == 0
 
 
-@pytest.mark.parametrize("file", ["conf", "data/lock", "data/messages/new"])
 def test_a_file_of_another_user_is_named_with_the_remedy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, file: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For example a folder of root that a container has mounted as its data. The file exists, or could not be made."""
-    for name in ("conf", "data/lock"):
-        (tmp_path / "data").mkdir(exist_ok=True)
-        (tmp_path / name).write_text("")
-    path, own, other = tmp_path / file, os.geteuid(), os.geteuid() + 1
-    shown = path.parent if file.endswith("new") else path
+    """For example a folder of root that a container has mounted as its data."""
+    path, own, other = tmp_path / "data" / "new", os.geteuid(), os.geteuid() + 1
     part = Part("one", [], PermissionError(errno.EACCES, "Permission denied", str(path)))
-    assert asyncio.run(daemon.serve(settings(tmp_path, log__console="off"), [part])) == 1
-    assert f"'{path}': look at the mode of {shown}" in capsys.readouterr().err
     monkeypatch.setattr(os, "geteuid", lambda: other)
     assert asyncio.run(daemon.serve(settings(tmp_path, log__console="off"), [part])) == 1
-    said = f"'{path}': {shown} belongs to user {own}, and the node runs as user {other}: run `chown -R {other}` on "
-    assert f"{said}{path if file == 'conf' else tmp_path / 'data'}; if a container" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"'{path}': {path.parent} belongs to user {own} and has the mode 0750, and the node runs as" in said
+    assert f"user {other}: run `chown -R {other}` on {path.parent}" in said
+
+
+def test_a_log_of_another_user_is_named_with_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start fails before the log exists, so the terminal has the text."""
+    folder, other = tmp_path / "log", os.geteuid() + 1
+    folder.mkdir()
+
+    def refuse(_: object) -> logging.Logger:
+        raise PermissionError(errno.EACCES, "Permission denied", str(folder / "console.log"))
+
+    monkeypatch.setattr(daemon, "set_up", refuse)
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    wanted = settings(tmp_path, log__console="file", log__console__file=str(folder / "console.log"))
+    assert asyncio.run(daemon.serve(wanted)) == 1
+    assert f"run `chown -R {other}` on {folder}" in capsys.readouterr().err
+
+
+def test_root_does_not_start_on_the_data_of_another_user(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would leave files that the node of this user could not use. Nothing is made, no log either."""
+    data = tmp_path / "data"
+    data.mkdir()
+    if os.geteuid() == 0:
+        os.chown(data, 10000, 10000)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(ownership, "UID_MAP", tmp_path / "none")
+    assert main(["start", "--data-dir", "data", "--set", "log.console=both"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"strogoff: the node cannot start: {data} belongs to user ") and "sudo -u" in said
+    assert list(tmp_path.rglob("*")) == [data]
 
 
 class Faulty(Interrupter):
