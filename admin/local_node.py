@@ -34,8 +34,8 @@ def local_client(settings: Settings, answer_s: float | None = None) -> UnixSocke
 
 
 def lock_of(settings: Settings) -> Path:
-    """The file that the process of this node keeps locked."""
-    return Path(str(settings["platform_data_dir"])) / "lock"
+    """The file that the process of this node keeps locked, as an absolute path."""
+    return Path(str(settings["platform_data_dir"])).absolute() / "lock"
 
 
 def _busy(settings: Settings) -> str:

@@ -17,6 +17,10 @@ contains a `#` in single quotes. A later line overrides an earlier one. The file
 file, except those whose name begins with a dot. Environment variables `DOCKER_VERNEMQ_*` override both. `$(key)` in a
 value stands for the value of another key.
 
+A relative path, such as the default `./data`, begins at the directory in which the command runs, and not at that of the
+file: `strogoff start -c ../vernemq.conf` makes `data` where you are. A service has absolute paths, or always the same
+current directory. If a node makes a new data directory, its log names the absolute path.
+
 A node with an unknown key or a wrong value does not start; it reports all errors at once. `strogoff config check FILE`
 checks a file, the environment variables and the modules of plugins without starting a node; `strogoff config
 reference` prints this page.

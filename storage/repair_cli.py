@@ -15,7 +15,9 @@ from .repair import repair
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `strogoff repair`."""
     parser.description = "Repair a stopped node's databases."
-    parser.add_argument("directory", type=Path, help="the node's data directory (platform_data_dir)")
+    parser.add_argument(
+        "directory", type=lambda text: Path(text).absolute(), help="the node's data directory (platform_data_dir)"
+    )
     parser.set_defaults(run=_run)
 
 

@@ -14,7 +14,9 @@ from .reset import reset
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `strogoff reset`."""
     parser.description = "Move a stopped node's data aside, so that the node can rejoin its cluster, with no sessions."
-    parser.add_argument("directory", type=Path, help="the node's data directory (platform_data_dir)")
+    parser.add_argument(
+        "directory", type=lambda text: Path(text).absolute(), help="the node's data directory (platform_data_dir)"
+    )
     parser.set_defaults(run=_run)
 
 

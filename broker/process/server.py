@@ -157,6 +157,10 @@ class Server:
         self._directory = directory = DataDirectory(self.data_dir, str(settings["nodename"]), lambda: str(uuid.uuid4()))
         durability: Durability = "sync" if settings["message_store.durability"] == "sync" else "os"
         in_memory = settings["message_store.engine"] == "memory"
+        if directory.boot == 1:
+            self.log(
+                "notice", f"{directory.path} is a new data directory: the node begins without sessions and messages"
+            )
         directory.note_writes(None if in_memory else durability, machine_boot())
         self._say_whether_complete(directory, not in_memory and durability == "os")
         self._engine = self._make_engine(directory.messages, durability)
@@ -298,6 +302,9 @@ class Server:
         log = self._directory is not None and folder == self._directory.meta  # of the cluster: never in memory alone
         if settings["message_store.engine"] == "memory" and not log:
             self.log("warning", "message_store.engine = memory: nothing survives the end of this process")
+            if (folder / "CURRENT").exists():
+                said = "the node ignores the sessions and messages that an earlier start has left in"
+                self.log("warning", f"message_store.engine = memory: {said} {folder}")
             return VolatileMemoryEngine(self._loop.call_soon)
         options = LevelDBOptions(
             block_size=int(settings["leveldb.block.size"]),

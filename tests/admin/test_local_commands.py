@@ -47,6 +47,15 @@ def test_no_node(tmp_path: Path, capsys: Capture) -> None:
     )
 
 
+def test_the_lock_is_named_with_its_absolute_path(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`./data` of another current directory may be meant."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["stop", "--data-dir", "data"]) == 3
+    assert capsys.readouterr().err.startswith(f"No process has {tmp_path}/data/lock: ")
+
+
 def test_a_node_that_does_not_answer(tmp_path: Path, capsys: Capture) -> None:
     """Its process has the data directory: it starts, or it accepts connections and says nothing."""
     with locked(tmp_path / "lock") as owner:

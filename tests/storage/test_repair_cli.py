@@ -35,6 +35,16 @@ def log_of(folder: Path) -> Path:
     return max((folder / "messages").glob("*.log"), key=lambda path: path.stat().st_size)
 
 
+def test_repair_prints_absolute_paths(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data.parent)
+    assert main(["repair", "none"]) == 1
+    assert f"strogoff repair: {data.parent}/none holds no database" in capsys.readouterr().err
+    assert main(["repair", data.name]) == 0
+    assert capsys.readouterr().out.startswith(f"{data}/messages: ")
+
+
 def test_nothing_is_wrong(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Status 0, a line for each database."""
     assert main(["repair", str(data)]) == 0

@@ -294,6 +294,24 @@ def test_root_does_not_start_on_the_data_of_another_user(
     assert list(tmp_path.rglob("*")) == [data]
 
 
+def test_the_log_names_a_new_data_directory_and_one_whose_content_is_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both look like a node that has lost its sessions: a start in another current directory, and one in memory."""
+
+    def said(place: str = "here", **more: str) -> str:
+        wanted = settings(tmp_path, platform_data_dir=place, **more)
+        assert asyncio.run(daemon.serve(wanted, [Interrupter([], signal.SIGTERM)])) == 0
+        return capsys.readouterr().out
+
+    new = f"[NOTICE] {tmp_path}/here is a new data directory: the node begins without sessions and messages"
+    ignored = f"the node ignores the sessions and messages that an earlier start has left in {tmp_path}/here/messages"
+    first, second, in_memory = said(), said(), said(message_store__engine="memory")
+    assert [new in text for text in (first, second, in_memory)] == [True, False, False]
+    assert [ignored in text for text in (first, second, in_memory)] == [False, False, True]
+    assert ignored not in said("there", message_store__engine="memory")
+
+
 class Faulty(Interrupter):
     """An extension whose stop fails."""
 
