@@ -212,11 +212,16 @@ class HttpListener:
         if settings.unix_path is None:
             self.settings = msgspec.structs.replace(settings, port=listening.getsockname()[1])
         if settings.uses_tls and settings.crlfile and self._options.crl_refresh_interval_s > 0:
-            watching = watch(settings.crlfile, seen, self._options.crl_refresh_interval_s, self._reload_tls, self._say)
+            watching = watch(settings.crlfile, seen, self._options.crl_refresh_interval_s, self.reload_tls, self._say)
             self._refresh = asyncio.get_running_loop().create_task(watching)
 
-    async def _reload_tls(self) -> None:
-        self._context = await asyncio.to_thread(make_context, self.settings)
+    async def reload_tls(self) -> None:
+        """Read certificate, key and revocation list again, for connections from now on.
+
+        Raises `TlsError`; then the earlier ones stay in force.
+        """
+        if self.settings.uses_tls:
+            self._context = await asyncio.to_thread(make_context, self.settings)
 
     def _present_context(self) -> ssl.SSLContext:
         assert self._context is not None
@@ -310,6 +315,16 @@ class HttpListeners:
         for one in settings:
             if one.type in TYPES:
                 await self.add(one)
+
+    async def reload_tls(self) -> list[str]:
+        """Read all certificates, keys and revocation lists again. Returns a line for each listener that failed."""
+        problems = []
+        for listener in list(self._listeners.values()):
+            try:
+                await listener.reload_tls()
+            except TlsError as error:
+                problems.append(f"{listener.settings.key}: {error}")
+        return problems
 
     async def add(self, settings: ListenerSettings) -> ListenerRow:
         """Open a listener. Raises `ListenError`; the other listeners continue."""

@@ -51,6 +51,10 @@ class AdminServer:
             await self.stop()
             raise
 
+    async def reload(self) -> list[str]:
+        """Read the certificates of the HTTP listeners again. Returns a line for each listener that failed."""
+        return [] if self.context is None else await self.context.http.reload_tls()
+
     async def stop(self) -> None:
         """Close the unix socket and the HTTP listeners."""
         if self.context is not None:

@@ -23,7 +23,8 @@ _INSTEAD = {
     "eventlog.level = message: `vmq-admin set eventlog.level=message`",
     "tls show": "`vmq-admin listener show --tls`, and the metric certificate_expiry_seconds",
     "tls check": "the metric certificate_expiry_seconds: `vmq-admin metrics show`",
-    "tls clear-pem-cache": "`vmq-admin listener stop` and `listener restart` read the files again",
+    "tls clear-pem-cache": "SIGHUP lets the node read the files again, and so do `vmq-admin listener stop` and "
+    "`listener restart`",
     "log": "set log.console.level in vernemq.conf, and start the node again",
     "webhooks": _RULES,
     "bridge": "run a bridge beside the broker, such as that of mosquitto, as a client of both",

@@ -109,7 +109,7 @@ class Listeners:
     async def reload_tls(self) -> list[str]:
         """Read all certificates, keys and revocation lists again. Returns a line for each listener that failed."""
         problems = []
-        for listener in self._listeners.values():
+        for listener in list(self._listeners.values()):
             try:
                 await listener.reload_tls()
             except TlsError as error:

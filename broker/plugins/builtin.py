@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -82,11 +83,19 @@ class BuiltinPlugins:
             self._tasks.append(asyncio.create_task(self._run(watched, interval_s)))
 
     async def _run(self, watched: WatchedFile, interval_s: float) -> None:
-        def changed() -> None:
-            self._hooks.invalidate()
-            self._log("info", f"{watched.path}: read again")
+        await watched.watch(interval_s, partial(self._changed, watched), self._failed)
 
-        await watched.watch(interval_s, changed, lambda problem: self._log("error", f"{problem}; the old rules stay"))
+    async def reload(self) -> None:
+        """Read the files now that have changed."""
+        for watched, _ in self._watches:
+            await watched.look(partial(self._changed, watched), self._failed)
+
+    def _changed(self, watched: WatchedFile) -> None:
+        self._hooks.invalidate()
+        self._log("info", f"{watched.path}: read again")
+
+    def _failed(self, problem: str) -> None:
+        self._log("error", f"{problem}; the old rules stay")
 
     async def close(self) -> None:
         """Stop to look for changes."""

@@ -47,8 +47,12 @@ class WatchedFile:
         """
         while interval_s > 0:
             await asyncio.sleep(interval_s)
-            before = self.problem
-            if await asyncio.to_thread(self.check):
-                on_change()
-            elif self.problem not in ("", before):
-                on_problem(self.problem)
+            await self.look(on_change, on_problem)
+
+    async def look(self, on_change: Callable[[], object], on_problem: Callable[[str], object]) -> None:
+        """Check once, in a thread; the functions as in `watch`."""
+        before = self.problem
+        if await asyncio.to_thread(self.check):
+            on_change()
+        elif self.problem not in ("", before):
+            on_problem(self.problem)

@@ -25,7 +25,7 @@ from ..plugins.hooks import PluginError
 from ..queues.records import RecordError
 from .container import not_on_a_volume, prepare
 from .descriptors import raise_limit
-from .logs import complain, log_line, set_up
+from .logs import complain, follow_files, log_line, set_up
 from .node_summary import summary
 from .ownership import explain, other_owner
 from .process_end import run_to_the_end
@@ -49,6 +49,10 @@ class Extension(Protocol):
 
     async def start(self, server: Server) -> None:
         """Start, after the server has started. May raise the errors of `Server.start`."""
+        ...
+
+    async def reload(self) -> list[str]:
+        """Read files of the configuration again, such as certificates. Returns a line for each failure."""
         ...
 
     async def stop(self) -> None:
@@ -95,7 +99,10 @@ def read_settings(arguments: argparse.Namespace) -> Settings:
 
 
 async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int:
-    """Run until SIGTERM or SIGINT; the exit status. Extensions start after the server and stop before it."""
+    """Run until SIGTERM or SIGINT; the exit status. Extensions start after the server and stop before it.
+
+    SIGHUP and SIGUSR1 open moved log files again, and let the node read passwords, permissions and certificates again.
+    """
     try:
         logger = set_up(settings)
     except OSError as error:
@@ -114,6 +121,13 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
     signals = _Signals(lambda: manager.stopping(stop_bound_s(settings)))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signals.received)
+
+    def reload() -> None:
+        follow_files(logger)
+        signals.reload.set()
+
+    for number in (signal.SIGHUP, signal.SIGUSR1):
+        loop.add_signal_handler(number, reload)
     said = "The node has ended because of a defect; see its log."
     try:
         while not signals.stop.is_set():
@@ -135,7 +149,7 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
 
 class _Signals:
     """The operator's signals. The first one stops the node in order. After the second one the node no longer waits for
-    copies.
+    copies. `reload` is set when the running node must read files again.
 
     Calls `stopping` when the stop begins.
     """
@@ -143,6 +157,7 @@ class _Signals:
     def __init__(self, stopping: Callable[[], None]) -> None:
         self.stop = asyncio.Event()
         self.at_once = asyncio.Event()
+        self.reload = asyncio.Event()
         self._stopping = stopping
 
     def received(self) -> None:
@@ -188,13 +203,28 @@ async def _run(
         manager.ready(lambda: summary(server))
     if server.cluster is not None:
         server.cluster.when_left = signals.begin
-    if await _either(signals.stop, anew):
+    reloading = asyncio.ensure_future(_reload(signals.reload, server, extensions, log))
+    stays = await _either(signals.stop, anew)
+    reloading.cancel()
+    if stays:
         manager.starting()
         log("notice", "starting again: the cluster knows later starts of this node than its data directory does")
     else:
         log("notice", "stopping")
         await server.await_copies(signals.at_once)
     await _stop(server, extensions)
+
+
+async def _reload(wanted: asyncio.Event, server: Server, extensions: Sequence[Extension], log: Log) -> None:
+    """Read files again whenever it is wanted, until cancelled."""
+    while await wanted.wait():
+        wanted.clear()
+        log("notice", "a signal asks for it: reading changed files of passwords and permissions, and certificates")
+        problems = await server.reload()
+        for extension in extensions:
+            problems += await extension.reload()
+        for problem in problems:
+            log("error", f"{problem}; the earlier certificate stays")
 
 
 def _log_place(settings: Settings) -> str:

@@ -102,11 +102,42 @@ def complain(text: str) -> None:
     print("\n".join([mark + line for line in text.splitlines()]), file=sys.stderr)
 
 
+LOOK_S = 1.0
+"""How often a log file looks whether it still has its name, in seconds. It looks only when it gets a line."""
+
+
 class _File(RotatingFileHandler):
     """A log file. If a line cannot be written, it goes to stderr, without a traceback.
 
-    Only owner and group may read the files, because they contain client ids, users and addresses.
+    If another program has moved or deleted the file, as logrotate does, the lines go to a new file with its name. Only
+    owner and group may read the files, because they contain client ids, users and addresses.
     """
+
+    _looked_s = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """logging: write a line. If the file cannot be opened again, the line goes to the earlier one and to stderr."""
+        if abs(record.created - self._looked_s) >= LOOK_S:
+            self._looked_s = record.created
+            try:
+                self.follow()
+            except OSError:
+                self.handleError(record)
+        super().emit(record)
+
+    def follow(self) -> None:
+        """Open the file again if it was moved or deleted. OSError if that fails; then the earlier file stays open."""
+        if self.stream is None or self._has_its_name(self.stream):
+            return
+        fresh = self._open()
+        self.stream.close()
+        self.stream = fresh
+
+    def _has_its_name(self, stream: TextIOWrapper) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.baseFilename), os.fstat(stream.fileno()))
+        except FileNotFoundError:
+            return False
 
     def doRollover(self) -> None:  # noqa: N802
         """logging: begin a new file. The old one gets the name of the first old file; without any it is emptied."""
@@ -164,6 +195,18 @@ def set_up(settings: Any) -> logging.Logger:
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
     return logger
+
+
+def follow_files(logger: logging.Logger) -> None:
+    """Open the log files again that were moved or deleted. If one cannot be opened, its next line says so."""
+    for handler in logger.handlers:
+        if isinstance(handler, _File):
+            handler.acquire()
+            try:
+                with suppress(OSError):
+                    handler.follow()
+            finally:
+                handler.release()
 
 
 def log_line(logger: logging.Logger, level: str, text: str) -> None:

@@ -315,6 +315,13 @@ class Server:
         between = () if log else keys.fences()
         return LevelDBEngine(folder, self._loop.call_soon_threadsafe, durability, options, between)
 
+    async def reload(self) -> list[str]:
+        """Read the files of passwords and permissions that have changed, and the certificates of the MQTT listeners.
+        Returns a line for each listener that failed; its earlier certificate stays in force."""
+        assert self._plugins is not None
+        await self._plugins.reload()
+        return await self.listeners.reload_tls()
+
     async def await_copies(self, at_once: asyncio.Event) -> None:
         """This node is about to stop: serve until other nodes have copies of its slots, for at most `queue_stop_wait`
         seconds, or until `at_once` is set."""

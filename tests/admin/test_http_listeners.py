@@ -156,6 +156,31 @@ def test_a_certificate_is_revoked(tmp_path: Path, loop: str) -> None:
     run_with_server(tmp_path, test, loop, crl_refresh_interval="20", **demanding(authority, crlfile=str(crlfile)))
 
 
+def test_a_new_certificate_counts_after_a_reload(tmp_path: Path) -> None:
+    """Without it, and if the files are broken, the earlier one stays in force."""
+    first, second = trustme.CA(), trustme.CA()
+    contexts = []
+    for authority in (first, second):
+        contexts.append(ssl.create_default_context())
+        authority.configure_trust(contexts[-1])
+
+    async def statuses(harness: ServerHarness) -> list[int]:
+        return [await status(harness, context) for context in contexts]
+
+    async def test(harness: ServerHarness) -> None:
+        assert await statuses(harness) == [200, 0]
+        (tmp_path / "cert.pem").write_text("broken")
+        (problem,) = await harness.service.reload()
+        assert problem.startswith("listener.https.default: ") and "cert.pem" in problem
+        assert await statuses(harness) == [200, 0]
+        https(second, tmp_path)
+        assert await statuses(harness) == [200, 0]
+        assert await harness.service.reload() == []
+        assert await statuses(harness) == [0, 200]
+
+    run_with_server(tmp_path, test, **https(first, tmp_path), **HTTP)
+
+
 @both_loops
 def test_a_chain_of_certificates_longer_than_depth(tmp_path: Path, loop: str) -> None:
     authority = Authority(tmp_path)

@@ -32,6 +32,9 @@ class Recorder:
             raise ListenError("not today")
         os.kill(os.getpid(), signal.SIGTERM)
 
+    async def reload(self) -> list[str]:
+        return []
+
     async def stop(self) -> None:
         self.events.append(f"stop {self.name}")
 
@@ -65,3 +68,7 @@ def test_one_that_cannot_start_ends_the_node(tmp_path: Path, capsys: pytest.Capt
 
 def test_stop_before_start_is_no_error() -> None:
     asyncio.run(AdminServer().stop())
+
+
+def test_reload_before_start_is_no_error() -> None:
+    assert asyncio.run(AdminServer().reload()) == []

@@ -209,6 +209,26 @@ def test_changed_files_are_used_and_broken_ones_are_not(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
+def test_a_reload_reads_changed_files_although_nobody_watches_them(tmp_path: Path) -> None:
+    """A broken file is an error in the log, and the old rules stay in force."""
+
+    async def test() -> None:
+        acl = tmp_path / "my.acl"
+        acl.write_text("topic a\n")
+        case = Case(tmp_path, plugins__vmq_passwd="off", vmq_acl__acl_file=str(acl), vmq_acl__acl_reload_interval="0")
+        acl.write_text("nonsense\n")
+        await case.plugins.reload()
+        assert case.publish("a") and not case.publish("b")
+        acl.write_text("topic b\n")
+        await case.plugins.reload()
+        assert case.publish("b") and not case.publish("a")
+        await case.plugins.reload()
+        broken, read = case.lines
+        assert broken.endswith("the old rules stay") and read == f"info: {acl}: read again"
+
+    asyncio.run(test())
+
+
 def test_rules_that_come_after_the_start_replace_the_open_ones(tmp_path: Path) -> None:
     """Without an ACL file at its usual place all may do everything; the file counts as soon as it is there."""
 

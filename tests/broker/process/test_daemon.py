@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from strogoff.broker.listeners.listeners import ListenError
-from strogoff.broker.process import daemon, ownership
+from strogoff.broker.process import daemon, logs, ownership
 from strogoff.broker.process.server import Server
 from strogoff.cli import main
 from strogoff.configs import ConfigError, Settings, load
@@ -105,6 +105,11 @@ class Part:
         if self.fails is not None:
             raise self.fails
         self.diary.append(f"{self.name} starts")
+
+    async def reload(self) -> list[str]:
+        """The node got a signal for it."""
+        self.diary.append(f"{self.name} reloads")
+        return []
 
     async def stop(self) -> None:
         """The server still runs."""
@@ -292,6 +297,47 @@ def test_root_does_not_start_on_the_data_of_another_user(
     said = capsys.readouterr().err
     assert said.startswith(f"strogoff: the node cannot start: {data} belongs to user ") and "sudo -u" in said
     assert list(tmp_path.rglob("*")) == [data]
+
+
+class Mover(Part):
+    """Moves the log, changes the ACL file and sends this process a signal. SIGTERM follows when all was read again."""
+
+    def __init__(self, diary: list[str], number: signal.Signals, log: Path, acl: Path) -> None:
+        super().__init__("mover", diary)
+        self.number = number
+        self.log = log
+        self.acl = acl
+
+    async def start(self, server: Server) -> None:
+        """The node sees the signal in a later turn."""
+        await super().start(server)
+        self.acl.write_text("topic another\n")
+        self.log.rename(self.log.with_name("moved"))
+        os.kill(os.getpid(), self.number)
+
+    async def reload(self) -> list[str]:
+        """One of its certificates is broken."""
+        os.kill(os.getpid(), signal.SIGTERM)
+        return [*await super().reload(), "listener.https.default: no certificate"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_lets_the_node_read_its_files_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """The node goes on, and its log has its name again. Before, the signal killed the node."""
+    monkeypatch.setattr(logs, "LOOK_S", 3600)
+    diary: list[str] = []
+    log, acl = tmp_path / "console.log", tmp_path / "my.acl"
+    acl.write_text("topic a\n")
+    more = {"log__console": "file", "log__console__file": str(log), "vmq_acl__acl_file": str(acl)}
+    more |= {"vmq_acl__acl_reload_interval": "0", "plugins__vmq_passwd": "off"}
+    assert asyncio.run(daemon.serve(settings(tmp_path, **more), [Mover(diary, number, log, acl)])) == 0
+    assert diary == ["mover starts", "mover reloads", "mover stops"]
+    said = log.read_text()
+    assert "reading changed files of passwords and permissions, and certificates" in said
+    assert f"{acl}: read again" in said and "[NOTICE] stopped" in said
+    assert "[ERROR] listener.https.default: no certificate; the earlier certificate stays" in said
 
 
 def test_the_log_names_a_new_data_directory_and_one_whose_content_is_ignored(

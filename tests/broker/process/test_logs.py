@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from strogoff.broker.process import logs
 from strogoff.broker.process.log_compression import THREAD
-from strogoff.broker.process.logs import complain, is_journal, log_line, set_up
+from strogoff.broker.process.logs import complain, follow_files, is_journal, log_line, set_up
 from strogoff.broker.reporting.log_line import Line
 from strogoff.configs import load
 
@@ -186,6 +187,64 @@ def test_a_full_disk_does_not_cost_the_rotated_files(tmp_path: Path, monkeypatch
     kept = "".join(each.read_text() for each in tmp_path.iterdir())
     assert [number for number in range(20) if f"line {number} " not in kept] == []
     assert len(list(tmp_path.iterdir())) > 1
+
+
+def file_logger(path: Path, monkeypatch: pytest.MonkeyPatch, every_s: float = 0) -> logging.Logger:
+    """A logger that looks whether its file has its name, `every_s` seconds after the last look."""
+    monkeypatch.setattr(logs, "LOOK_S", every_s)
+    return set_up(load(None, {}, {"log.console.file": str(path), "log.error": "off"}))
+
+
+@pytest.mark.parametrize("new", ["none", "empty"])
+def test_lines_go_to_a_new_file_when_another_program_has_moved_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: str
+) -> None:
+    """logrotate moves it, and makes an empty one with `create`."""
+    path, moved = tmp_path / "console.log", tmp_path / "console.log-20260101"
+    logger = file_logger(path, monkeypatch)
+    log_line(logger, "info", "before")
+    path.rename(moved)
+    if new == "empty":
+        path.touch()
+    log_line(logger, "info", "after")
+    log_line(logger, "info", "later")
+    assert [line.partition("] ")[2] for line in moved.read_text().splitlines()] == ["before"]
+    assert [line.partition("] ")[2] for line in path.read_text().splitlines()] == ["after", "later"]
+    assert new == "empty" or path.stat().st_mode & 0o137 == 0
+    path.unlink()
+    log_line(logger, "info", "the former file is gone")
+    assert path.read_text().endswith("the former file is gone\n")
+
+
+def test_a_log_that_cannot_be_opened_again_loses_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The lines go to the earlier file and to stderr, until the new file can be opened."""
+    path, moved = tmp_path / "console.log", tmp_path / "console.log.1"
+    logger = file_logger(path, monkeypatch)
+    log_line(logger, "info", "before")
+    path.rename(moved)
+    path.mkdir()
+    follow_files(logger)
+    log_line(logger, "info", "meanwhile")
+    assert capsys.readouterr().err == f"{path}: [Errno 21] Is a directory: '{path}': meanwhile\n"
+    assert moved.read_text().endswith("meanwhile\n")
+    path.rmdir()
+    log_line(logger, "info", "after")
+    assert path.read_text().endswith("after\n") and capsys.readouterr().err == ""
+
+
+def test_a_log_looks_for_its_file_at_most_once_in_an_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second line comes in the same interval. `follow_files` does not wait for its end."""
+    path, moved = tmp_path / "console.log", tmp_path / "console.log.1"
+    logger = file_logger(path, monkeypatch, every_s=3600)
+    log_line(logger, "info", "before")
+    path.rename(moved)
+    log_line(logger, "info", "in the same interval")
+    assert moved.read_text().endswith("in the same interval\n") and not path.exists()
+    follow_files(logger)
+    log_line(logger, "info", "after")
+    assert path.read_text().endswith("after\n") and "after" not in moved.read_text()
 
 
 def test_off_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
