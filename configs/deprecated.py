@@ -1,4 +1,4 @@
-"""Keys of old versions of VerneMQ: what each means now, and whether a file may contain it."""
+"""Keys of old versions of VerneMQ: what each means now."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SOFTENED = ("publish", "subscribe", "unsubscribe")
 
 
 def without_removed(lines: list[Line], schema: Schema) -> tuple[list[Line], list[Problem], list[str]]:
-    """Returns the lines without removed keys, the problems that prevent the start, and the warnings.
+    """Returns the lines without removed keys, the problems of their values, and the warnings.
 
     `trade_consistency = on` adds its equivalent lines before the others, so that explicit lines win.
     """
@@ -23,9 +23,6 @@ def without_removed(lines: list[Line], schema: Schema) -> tuple[list[Line], list
         removed = schema.removed.get(line.key)
         if removed is None:
             kept.append(line)
-        elif removed.action == "stop":
-            message = f"this key {removed.meaning}"
-            problems.append(Problem(line.file, line.line, line.key, message, "", "", removed.replacement))
         else:
             warnings.append(_warning(line, removed))
             if removed.action == "netsplit":

@@ -107,11 +107,11 @@ def _listener_tables(known: Schema, keys: list[Key]) -> Iterator[str]:
 
 
 def _removed(known: Schema) -> str:
-    rows = ["## Removed keys", "", "| key | start | meaning now |", "|---|---|---|"]
+    rows = ["## Removed keys", "", "Each of these keys causes a warning at the start.", ""]
+    rows += ["| key | meaning now |", "|---|---|"]
     for entry in known.removed.values():
         instead = f"; use {entry.replacement}" if entry.replacement else ""
-        cells = [f"`{entry.name}`", "stops" if entry.action == "stop" else "warns", f"{entry.meaning}{instead}"]
-        rows.append(_row(cells))
+        rows.append(_row([f"`{entry.name}`", f"{entry.meaning}{instead}"]))
     return "\n".join(rows) + "\n"
 
 

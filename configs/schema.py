@@ -97,7 +97,7 @@ class ListenerOption(msgspec.Struct, frozen=True):
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """A key of old versions of VerneMQ. `action`: warn, stop, or netsplit for `trade_consistency`."""
+    """A key of old versions of VerneMQ. `action`: warn, or netsplit for `trade_consistency`."""
 
     name: str
     action: str

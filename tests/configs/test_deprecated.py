@@ -1,4 +1,4 @@
-"""Removed keys. Those that stop the start are in test_wrong_lines.py."""
+"""Removed keys."""
 
 from __future__ import annotations
 
@@ -68,10 +68,28 @@ def test_renamed_keys_are_not_applied_and_name_their_replacement(conf: Conf, lin
     assert loaded.changed() == {}
 
 
-def test_every_entry_either_stops_or_warns() -> None:
+def test_a_file_of_vernemq_1_has_warnings_for_the_keys_of_its_logger(conf: Conf) -> None:
+    """VerneMQ 2 refuses these lines, which each vernemq.conf of VerneMQ 1 has."""
+    lines = [
+        "log.crash.maximum_message_size = 64KB",
+        "log.crash.size = 10MB",
+        "log.crash.rotation = $D0",
+        "log.error.messages_per_second = 100",
+        "log.error.redirect = on",
+        "log.syslog.ident = vernemq",
+    ]
+    loaded = conf("\n".join(lines))
+    said = [notice.partition("vernemq.conf:")[2] for notice in loaded.notices]
+    keys = [line.partition(" ")[0] for line in lines]
+    why = "has no effect: it belongs to the logger of VerneMQ 1"
+    assert said == [f"{number}: {key} {why}" for number, key in enumerate(keys, 1)]
+    assert loaded.changed() == {}
+
+
+def test_every_removed_key_warns() -> None:
     for name, entry in schema().removed.items():
         lines, problems, warnings = without_removed([Line(name, "on", "f", 1, "f:1")], schema())
-        assert bool(problems) == (entry.action == "stop")
-        assert bool(warnings) == (entry.action != "stop")
+        assert problems == []
+        assert len(warnings) == 1
         assert len(lines) == (3 if entry.action == "netsplit" else 0)
         assert name not in schema().keys

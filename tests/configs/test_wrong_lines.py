@@ -162,16 +162,6 @@ CASES = [
         ": platform_data_dir: the value refers to itself",
         ['found "$(platform_data_dir)"'],
     ),
-    (
-        "log.crash.maximum_message_size = 64KB",
-        ": log.crash.maximum_message_size: this key was removed together with its logger",
-        [],
-    ),
-    (
-        "log.crash.size = 10MB",
-        ": log.crash.size: this key was removed together with its logger",
-        ["did you mean log.crash.rotation.size?"],
-    ),
     ("trade_consistency = maybe", ": trade_consistency: wrong value", ["expected on or off", 'found "maybe"']),
     (
         "listener.tcp.a = 127.0.0.1:1\nlistener.ws.b = 127.0.0.1:1",
