@@ -115,9 +115,10 @@ def _register_stop(parser: argparse.ArgumentParser) -> None:
 
 
 def _register_config(parser: argparse.ArgumentParser) -> None:
+    from .broker.process.start_checks import what_stops
     from .configs.commands import register
 
-    register(parser)
+    register(parser, what_stops)
 
 
 def _register_sim(parser: argparse.ArgumentParser) -> None:

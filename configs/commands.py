@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,28 +16,33 @@ from .secret_keys import is_secret
 from .settings import Settings
 from .shipped import shipped_conf
 
+WhatStops = Callable[[Settings, Callable[[str, str], None]], Iterable[str]]
+"""Yields a sentence for each problem of the settings that stops the start of a node, and logs warnings."""
 
-def check(path: Path | str, environ: Mapping[str, str] = {}) -> tuple[int, str]:
-    """Load a file as `strogoff start` does, and look for the modules of its plugins, without importing these.
 
-    Returns the exit status (0 or 1) and a report.
+def check(path: Path | str, what_stops: WhatStops, environ: Mapping[str, str] = {}) -> tuple[int, str]:
+    """Load a file as `strogoff start` does, and look for what would stop the start, without starting a node.
+
+    The modules of plugins are not imported. Returns the exit status (0 or 1) and a report.
     """
     try:
         settings = load(Path(path), environ)
-        if missing := list(_missing_modules(settings)):
-            raise ConfigError(missing)
+        stopped = what_stops(settings, lambda _, text: settings.notices.append(text))
+        problems = [Problem(str(path), 0, "", sentence) for sentence in stopped]
+        if problems := [*_missing_modules(settings), *problems]:
+            raise ConfigError(problems)
     except ConfigError as error:
         return 1, str(error)
     return 0, "\n".join([f"{path}: no errors", *_summary(settings)])
 
 
-def register(parser: argparse.ArgumentParser) -> None:
+def register(parser: argparse.ArgumentParser, what_stops: WhatStops) -> None:
     """Add the two subcommands of `strogoff config`."""
     parser.usage = "strogoff config check FILE | strogoff config reference [--text | --conf] [WORD]"
     commands = parser.add_subparsers(prog="strogoff config", metavar="check | reference", required=True)
     checks = commands.add_parser("check", description="Look for mistakes in a vernemq.conf.")
     checks.add_argument("file", help="the vernemq.conf; the conf.d/*.conf beside it are read too")
-    checks.set_defaults(run=_check)
+    checks.set_defaults(run=partial(_check, what_stops))
     explains = commands.add_parser("reference", description="Explain the keys of vernemq.conf.")
     form = explains.add_mutually_exclusive_group()
     form.add_argument("--text", action="store_true", help="plain text instead of markdown")
@@ -45,8 +51,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     explains.set_defaults(run=_reference)
 
 
-def _check(arguments: argparse.Namespace) -> int:
-    code, text = check(arguments.file, os.environ)
+def _check(what_stops: WhatStops, arguments: argparse.Namespace) -> int:
+    code, text = check(arguments.file, what_stops, os.environ)
     print(text)
     return code
 
@@ -66,7 +72,7 @@ def _missing_modules(settings: Settings) -> Iterator[Problem]:
             found = None
         setting = settings.explicit(key)
         if found is None and setting is not None:
-            said = "there is no such module for this Python"
+            said = "this Python finds no such module: if the service has a PYTHONPATH, set the same one for this check"
             yield Problem(setting.line.file, setting.line.line, key, said, "", plugin.module)
 
 

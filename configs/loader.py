@@ -8,7 +8,7 @@ from pathlib import Path
 from .checks import check, in_months
 from .deprecated import without_removed
 from .environment import from_environment
-from .listeners import SHORTEST_COOKIE, open_to_guesses, open_to_strangers, unopened
+from .listeners import SHORTEST_COOKIE, open_to_guesses, unopened
 from .lookup import Setting
 from .problems import ConfigError, Problem
 from .schema import LISTS, TEXTS, Key, Schema, schema
@@ -49,20 +49,20 @@ def load(path: Path | None, environ: Mapping[str, str] = {}, overrides: Mapping[
     if problems:
         order = {line.file: place for place, line in reversed(list(enumerate(lines)))}
         raise ConfigError(sorted(problems, key=lambda p: (order.get(p.file, -1), p.file, p.line)))
-    settings.notices += _open_to_strangers(settings)
+    settings.notices += _open_to_guesses(settings)
     return settings
 
 
-def _open_to_strangers(settings: Settings) -> list[str]:
-    """Warnings for cluster listeners with the default cookie, which the start refuses, or with a short one."""
+def _open_to_guesses(settings: Settings) -> list[str]:
+    """Warnings for cluster listeners with a short cookie."""
     listeners = settings.listeners()
     if any(listener.type == "vmqs" for listener in listeners):
         return []
-    reached = "can be reached from other machines, and distributed_cookie"
-    said = f"{reached} is the default: the node does not start"
-    short = f"{reached} has less than {SHORTEST_COOKIE} characters: `openssl rand -hex 16` makes a good one"
-    warnings = [f"{listener.key} {said}" for listener in listeners if open_to_strangers(settings, listener)]
-    return warnings + [f"{listener.key} {short}" for listener in listeners if open_to_guesses(settings, listener)]
+    said = (
+        f"can be reached from other machines, and distributed_cookie has less than {SHORTEST_COOKIE} characters: "
+        "`openssl rand -hex 16` makes a good one"
+    )
+    return [f"{listener.key} {said}" for listener in listeners if open_to_guesses(settings, listener)]
 
 
 def usual_file() -> Path | None:

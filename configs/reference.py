@@ -22,8 +22,8 @@ file: `strogoff start -c ../vernemq.conf` makes `data` where you are. A service 
 current directory. If a node makes a new data directory, its log names the absolute path.
 
 A node with an unknown key or a wrong value does not start; it reports all errors at once. `strogoff config check FILE`
-checks a file, the environment variables and the modules of plugins without starting a node; `strogoff config
-reference` prints this page.
+checks a file, the environment variables, the modules of plugins, and the certificates, password files and ACL files
+that a start would read, without starting a node; `strogoff config reference` prints this page.
 
 **Effect**: *yes*: the key works. *No effect*: the key has no meaning in this broker and is accepted; the node logs all
 such keys once at start. *Not implemented*: this version lacks the feature; the value is checked, and a value other than

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -13,9 +14,14 @@ from ...configs import Settings
 from .acl import AclPlugin
 from .hooks import Hooks, load_plugin
 from .passwords import PasswordPlugin
+from .reloader import Reloader
 from .watched_file import WatchedFile
 
 Log = Callable[[str, str], None]
+
+_PASSWORDS = "vmq_passwd.password_file"
+_RULES = "vmq_acl.acl_file"
+_INTERVALS = {_PASSWORDS: "vmq_passwd.password_reload_interval", _RULES: "vmq_acl.acl_reload_interval"}
 
 
 class PluginFileError(Exception):
@@ -33,11 +39,11 @@ class BuiltinPlugins:
         if settings["plugins.vmq_passwd"]:
             passwords = PasswordPlugin()
             hooks.add("vmq_passwd", passwords, settings["plugins.vmq_passwd.priority"] or 0)
-            self._watch(settings, "vmq_passwd.password_file", "vmq_passwd.password_reload_interval", passwords.reloader)
+            self._watch(settings, _PASSWORDS, passwords.reloader)
         if settings["plugins.vmq_acl"]:
             acl = AclPlugin()
             hooks.add("vmq_acl", acl, settings["plugins.vmq_acl.priority"] or 0)
-            self._watch(settings, "vmq_acl.acl_file", "vmq_acl.acl_reload_interval", acl.reloader)
+            self._watch(settings, _RULES, acl.reloader)
         for number, plugin in enumerate(settings.python_plugins()):
             priority = plugin.priority if plugin.priority is not None else 1000 + number
             hooks.add(plugin.name, load_plugin(f"{plugin.module}:{plugin.class_name}", {}), priority)
@@ -45,37 +51,11 @@ class BuiltinPlugins:
             for chain in (listener.auth_plugins, listener.authz_plugins):
                 hooks.check_chain(chain or ())
 
-    def _watch(self, settings: Settings, key: str, interval_key: str, reloader: Any) -> None:
-        path = Path(str(settings[key]))
-        missing = not path.exists()
-        open_to_all = missing and settings.source(key) == "default" and key == "vmq_acl.acl_file"
-        if open_to_all:
-            # the file that VerneMQ installs: everybody may publish and subscribe everything, until `path` exists
-            WatchedFile(Path(str(files("strogoff.configs") / "vmq.acl")), reloader).check()
-        watched = WatchedFile(path, reloader)
-        watched.check()
-        if missing:
-            anonymous, reads_again = bool(settings["allow_anonymous"]), bool(settings[interval_key])
-            self._say_missing(key, path, anonymous, reads_again, open_to_all)
-        elif watched.problem:
-            raise PluginFileError(f"{key}: {watched.problem}")
-        interval = settings[interval_key]
+    def _watch(self, settings: Settings, key: str, reloader: Reloader[Any]) -> None:
+        watched = _opened(settings, key, reloader, self._log)
+        interval = settings[_INTERVALS[key]]
         assert isinstance(interval, int | float)
         self._watches.append((watched, float(interval)))
-
-    def _say_missing(self, key: str, path: Path, anonymous: bool, watched: bool, open_to_all: bool) -> None:
-        """Log a missing file. It counts as empty, as in VerneMQ: no client has a password or a permission.
-
-        `open_to_all`: it is the ACL file that nobody has configured, so each client has each permission.
-        """
-        then = "it is read as soon as it exists" if watched else "create it and start the node again"
-        if open_to_all:
-            said = "every client that is let in may publish and subscribe everything. Write rules into that file"
-            self._log("warning", f"{key}: there is no {path.absolute()}: {said}; {then}")
-        elif key == "vmq_acl.acl_file":
-            self._log("warning", f"{key}: there is no {path.absolute()}: no client may publish or subscribe; {then}")
-        elif not anonymous:
-            self._log("warning", f"{key}: there is no {path.absolute()}: no client can log in with a password; {then}")
 
     def start(self) -> None:
         """Start to look for changes of the files. Call it in the running event loop."""
@@ -103,3 +83,67 @@ class BuiltinPlugins:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+
+
+def check_plugin_files(settings: Settings, log: Log) -> Iterator[str]:
+    """Yield a sentence for each file of a plugin that stops the start. `log` gets the warnings of the start.
+
+    It also gets a warning for a file that the user of this process may not read, which is not checked.
+    """
+    for switch, key, reloader in (
+        ("plugins.vmq_passwd", _PASSWORDS, PasswordPlugin().reloader),
+        ("plugins.vmq_acl", _RULES, AclPlugin().reloader),
+    ):
+        if not settings[switch]:
+            continue
+        if not _may_read(Path(str(settings[key]))):
+            log("warning", f"{key}: {settings[key]} was not checked: this user may not read it")
+            continue
+        try:
+            _opened(settings, key, reloader, log)
+        except PluginFileError as error:
+            yield str(error)
+
+
+def _may_read(path: Path) -> bool:
+    """False if the file exists and this process may not read it, or if a folder above it hides whether it exists."""
+    try:
+        path.stat()
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return os.access(path, os.R_OK)
+
+
+def _opened(settings: Settings, key: str, reloader: Reloader[Any], log: Log) -> WatchedFile:
+    """Read the file that `key` names into `reloader`. Raises `PluginFileError`; a missing file causes a warning."""
+    path = Path(str(settings[key]))
+    missing = not path.exists()
+    open_to_all = missing and settings.source(key) == "default" and key == _RULES
+    if open_to_all:
+        # the file that VerneMQ installs: everybody may publish and subscribe everything, until `path` exists
+        WatchedFile(Path(str(files("strogoff.configs") / "vmq.acl")), reloader).check()
+    watched = WatchedFile(path, reloader)
+    watched.check()
+    if missing:
+        said = _missing(key, path, bool(settings["allow_anonymous"]), bool(settings[_INTERVALS[key]]), open_to_all)
+        if said:
+            log("warning", said)
+    elif watched.problem:
+        raise PluginFileError(f"{key}: {watched.problem}")
+    return watched
+
+
+def _missing(key: str, path: Path, anonymous: bool, watched: bool, open_to_all: bool) -> str:
+    """The warning for a missing file. It counts as empty, as in VerneMQ: no client has a password or a permission.
+
+    `open_to_all`: it is the ACL file that nobody has configured, so each client has each permission.
+    """
+    then = "it is read as soon as it exists" if watched else "create it and start the node again"
+    if open_to_all:
+        said = "every client that is let in may publish and subscribe everything. Write rules into that file"
+        return f"{key}: there is no {path.absolute()}: {said}; {then}"
+    if key == _RULES:
+        return f"{key}: there is no {path.absolute()}: no client may publish or subscribe; {then}"
+    return "" if anonymous else f"{key}: there is no {path.absolute()}: no client can log in with a password; {then}"

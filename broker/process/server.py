@@ -19,9 +19,8 @@ from ...analytics.schema import LEVELS, MESSAGE, SESSION
 from ...cluster.clock import ClusterClock, decode_saved, encode_saved
 from ...cluster.links.ports import Timer
 from ...cluster.ports import Settings as ClusterSettings
-from ...cluster.transport.grpc_settings import Tls
 from ...cluster.transport.grpc_wire import GrpcTransport
-from ...cluster.transport.wire import Transport, TransportError
+from ...cluster.transport.wire import Transport
 from ...configs import Settings
 from ...storage import keys
 from ...storage.directory import DataDirectory
@@ -31,11 +30,9 @@ from ...storage.leveldb import LevelDBEngine, LevelDBOptions
 from ...storage.memory import VolatileMemoryEngine
 from ...storage.store import Store
 from ..clustering.runtime import OF_THE_MACHINE, Clocks, ClusterRuntime
-from ..clustering.settings import cluster_links
 from ..environment import Ports
 from ..listeners.limiter import limiter_options
 from ..listeners.listeners import Listeners
-from ..listeners.tls import TlsError, check_files
 from ..node import Node
 from ..options import promised
 from ..plugins.builtin import BuiltinPlugins
@@ -48,6 +45,7 @@ from .conversion import convert
 from .descriptors import Descriptors
 from .eventlog import EventLog
 from .eventlog_key import read_key
+from .start_checks import checked_links
 from .stats import StatsReporter
 from .systree import Systree
 
@@ -249,12 +247,10 @@ class Server:
         self.store.put(_CLOCK_KEY, encode_saved(saved))
 
     def _open_cluster(self, directory: DataDirectory, rng: random.Random) -> None:
-        links = cluster_links(self.settings, self.log)
+        links = checked_links(self.settings, self.log)
         if links is None:
             self.node.env.clock.trust_wall()
             return
-        if links.tls is not None:
-            _check(links.tls)
         engine = self._make_engine(directory.meta, "sync")
         self._meta = Store(engine, self._loop.call_soon, self._loop.call_later)
         self._watch(engine, self._meta)
@@ -502,14 +498,6 @@ async def _apart(work: Awaitable[object]) -> object:
         if task is not None and task.cancelling():
             raise
         raise PluginCancelledError("the plugin waited for a task that was cancelled") from None
-
-
-def _check(tls: Tls) -> None:
-    """Check the files, because gRPC only reports that it cannot listen. Raises `TransportError`."""
-    try:
-        check_files(str(tls.cafile), str(tls.certfile), str(tls.keyfile))
-    except TlsError as error:
-        raise TransportError(f"listener.vmqs: {error}") from None
 
 
 def tune_gc() -> None:

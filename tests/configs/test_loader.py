@@ -221,19 +221,6 @@ def test_any_text_gives_settings_or_a_config_error(tmp_path_factory: pytest.Temp
         loaded.python_plugins()
 
 
-def test_check_warns_of_a_reachable_cluster_listener_with_the_default_cookie(conf: Conf) -> None:
-    """The operator is warned before the node refuses to start: each of the lines below is a remedy."""
-    line = "listener.vmq.default = 10.0.0.1:44053\n"
-    (notice,) = conf(line).notices
-    assert notice.startswith("listener.vmq.default can be reached from other machines, and distributed_cookie")
-    for more in (
-        "distributed_cookie = 5f0c9a3e7b1d2468",
-        "cluster.allow_default_cookie = on",
-        "listener.vmq.default = [::1]:1",
-    ):
-        assert not any("strangers" in each or "from other machines" in each for each in conf(line + more).notices)
-
-
 def test_check_warns_of_a_short_cookie(conf: Conf) -> None:
     """Whoever records a handshake can guess it. On loopback nobody else can."""
     (notice,) = conf("listener.vmq.default = 0.0.0.0:44053\ndistributed_cookie = 5f0c9a3e7b1d246").notices

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from strogoff.broker.plugins.builtin import BuiltinPlugins, PluginFileError
+from strogoff.broker.plugins.builtin import BuiltinPlugins, PluginFileError, check_plugin_files
 from strogoff.broker.plugins.hooks import Hooks, Refuse
 from strogoff.broker.plugins.loader import PluginError
 from strogoff.broker.plugins.passwords import SALT_BYTES, hashed
@@ -116,6 +116,18 @@ def test_an_existing_file_must_be_valid(tmp_path: Path) -> None:
     (tmp_path / "etc" / "vmq.acl").write_text("nonsense")
     with pytest.raises(PluginFileError, match=r"^vmq_acl.acl_file: .*etc/vmq.acl:1: "):
         Case(tmp_path)
+
+
+def test_a_file_that_this_user_may_not_read_is_not_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user of the node may read it. A file that does not exist is no such file."""
+    (tmp_path / "wrong").write_text("nonsense")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    warnings: list[str] = []
+    settings = load(None, {}, {"vmq_acl.acl_file": "wrong", "vmq_passwd.password_file": "none"})
+    assert list(check_plugin_files(settings, lambda _, text: warnings.append(text))) == []
+    passwords, rules = warnings
+    assert passwords.startswith(f"vmq_passwd.password_file: there is no {tmp_path / 'none'}")
+    assert rules == "vmq_acl.acl_file: wrong was not checked: this user may not read it"
 
 
 def test_plugins_can_be_switched_off(tmp_path: Path) -> None:
