@@ -64,6 +64,7 @@ class Node:
         )
         self.connections: dict[int, ClientConnection] = {}
         self.gateways = Gateways(name, env, self.sessions, self.policy, self.accept)
+        self.wills.ask_gateway = self.gateways.ask
         self.closing = False
         env.store.on_state = self._store_state
         env.store.on_damage = self._store_damaged

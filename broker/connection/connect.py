@@ -381,9 +381,10 @@ def _registered(connection: ClientConnection, session: Session, present: bool, w
     connection.output.transport.accepted()
     # CONNACK is the first packet [MQTT-3.2.0-1]. The queue waits for it, because the connection is not writable before.
     # Packets after CONNECT wait as well: none of them may close a connection whose client has no CONNACK yet.
+    will = session.parts.wills.before_connack(session.key)
     if wrote:
         connection.flow.hold("connack")
-    connection.acks.reply(lambda: _welcome(connection, session, present), wrote, operation=REGISTER)
+    connection.acks.reply(lambda: _welcome(connection, session, present), wrote, pending=will, operation=REGISTER)
 
 
 def _welcome(connection: ClientConnection, session: Session, present: bool) -> None:

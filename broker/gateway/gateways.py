@@ -22,6 +22,7 @@ from ..connection.connection import SHUTTING_DOWN, ClientConnection
 from ..connection.refusal import refuse
 from ..connection.transport import ClientTransport, ConnectionOrigin
 from ..environment import Environment
+from ..observer import Connection
 from ..operation_policy import OperationPolicy
 from ..sessions.latest_connect import MARGIN_MS
 from ..sessions.registry import SessionRegistry
@@ -32,6 +33,7 @@ from .gateway_connection import SUPERSEDED, GatewayConnection, Wanted
 from .locator import EverySlotHere, SlotLocator
 from .messages import (
     DATA,
+    EVICT,
     FROM_PRIMARY,
     GONE,
     NOT_MINE,
@@ -61,10 +63,14 @@ RECALL_MS = 5_000
 _DATA_DOWN = DATA | FROM_PRIMARY
 
 
+def _nobody_asks() -> None:
+    pass
+
+
 class _Peer:
     """One other node: the tunnel to it, and the connections with it."""
 
-    __slots__ = ("asked", "early", "grown", "node", "part", "served")
+    __slots__ = ("asked", "early", "ended", "grown", "node", "part", "served")
 
     def __init__(self, node: PeerNode) -> None:
         self.node = node
@@ -72,6 +78,8 @@ class _Peer:
         """Connections of this gateway for which that node is the primary, by number."""
         self.served: dict[int, tuple[RelayedTransport, ClientConnection]] = {}
         """Connections of that gateway that this node serves, by number."""
+        self.ended: dict[int, Callable[[], None]] = {}
+        """Connections that this node has ended, by number; that gateway is to answer."""
         self.early = EarlyOpens()
         self.grown: dict[GatewayConnection | RelayedTransport, None] = {}
         self.part = b""
@@ -440,6 +448,7 @@ class Gateways:
         elif kind == GONE:
             peer.early.pop(number)
             self.registration.registrar.ended(peer.node.node, number)
+            peer.ended.pop(number, _nobody_asks)()
 
     def _to_served(self, peer: _Peer, kind: int, number: int, value: int, body: bytes) -> None:
         transport, client = peer.served[number]
@@ -457,6 +466,18 @@ class Gateways:
             if body == SUPERSEDED.encode():
                 client.drop(SUPERSEDED, fire_will=False)
             transport.gone(body.decode(errors="replace"))
+
+    def ask(self, ended: Connection, answered: Callable[[], None]) -> bool:
+        """Call `answered` once the gateway of a connection that this node has just ended answers: then it lives. It
+        never answers if it dies first. Returns False if it is not asked: it does not take the last bytes of the client
+        at once, or its tunnel is broken."""
+        peer = self._peers.get(ended.gateway)
+        transport = ended.output.transport if isinstance(ended, ClientConnection) else None
+        if peer is None or not isinstance(transport, RelayedTransport) or transport.out.waiting:
+            return False
+        peer.ended[transport.out.number] = answered
+        peer.node.say(EVICT | FROM_PRIMARY, transport.out.number, 0)
+        return True
 
     def _grow(self, peer: _Peer, connection: GatewayConnection | RelayedTransport) -> None:
         if connection.grow():

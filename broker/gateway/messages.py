@@ -36,7 +36,8 @@ NOT_MINE: the slot has another primary; the body is the epoch of the slot, 8 byt
 DATA: bytes of the client, or for it. ROOM: so many bytes more may be sent. WANT: so many bytes wait for credit.
 RECALL: give back so many bytes of credit. RETURNED: so many are given back. GONE: the connection has ended, with the
 reason. SILENT: the client was silent for so many ms, longer than OPENED allows.
-LOCAL: serve this client yourself, it needs no session here. EVICT: end the client with this number; GONE is the answer.
+LOCAL: serve this client yourself, it needs no session here. EVICT: end the client with this number; GONE is the answer,
+also if it has ended.
 ASK: which clients without durable state do you serve in these slots (`encode_slots`)? The number names the question.
 From a gateway, without content: ask me about all slots, you do not know some of my clients.
 REPORT: some of them (`encode_clients`). REPORTED: that were all."""

@@ -312,13 +312,16 @@ class SessionRegistry:
             env.log("error", f"client {request.client_id!r}: its session cannot be read: {error}")
             refused()
             return
-        if session is not None and session.connection is not None:
-            env.observer.taken_over(session.connection, request.connection)
+        old = None if session is None else session.connection
+        if session is not None and old is not None:
+            env.observer.taken_over(old, request.connection)
             self._end_connection(session, request.connection.gateway)
             session = self._sessions.get(key)
         if session is not None and (request.clean_start or not session.durable):
             session.discard()
             session = None
+        if old is not None:
+            self._parts.wills.ask(key, old)
         present = session is not None
         if session is None:
             durable = request.expiry_s > 0
@@ -373,11 +376,14 @@ class SessionRegistry:
         """
         self.end_if_lost(client)
         session = self.wake(client)
-        if session is not None and session.connection is not None:
+        old = None if session is None else session.connection
+        if session is not None and old is not None:
             self.take_over(session, gateway)
             session = self._sessions.get(client)
         if session is not None:
             session.discard()
+        if old is not None:
+            self._parts.wills.ask(client, old)
         return self._is_waiting(client)
 
     def _add(self, session: Session) -> None:

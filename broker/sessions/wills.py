@@ -28,6 +28,7 @@ the will is dropped, because the client is well (H-39).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -37,6 +38,7 @@ from ...cluster.identity import left_out, slot_of, slot_origin
 from ...netsplit.policy import ViewState
 from ...storage import keys
 from ..environment import Environment
+from ..observer import Connection
 from ..operation_policy import OperationPolicy
 from ..queues.message import Message, Mid, Origin
 from ..queues.records import RecordError, WillRecord, encode
@@ -48,6 +50,8 @@ from .slot_counters import SlotCounters
 
 DOUBT_MS = 5_000
 """How long a will is in doubt at least: longer than the cluster needs to take a node that has died out of the view."""
+ANSWER_MS = 200
+"""How long the CONNACK of a client may wait for the former gateway, and then for its former will."""
 DOUBTED_BYTES = 64 << 20
 """About the most memory for wills in doubt. Without room a will is published at once."""
 WILL_COST = 1_000
@@ -123,6 +127,12 @@ class Wills:
         self._doubted: dict[bytes, int] = {}
         """Key -> bytes of memory for a will in doubt; `_doubted_bytes` is the sum."""
         self._doubted_bytes = 0
+        self.ask_gateway: Callable[[Connection, Callable[[], None]], bool] = lambda _ended, _answered: False
+        """Calls a function once the gateway of a connection that has just ended answers; False if it is not asked."""
+        self._held: dict[bytes, tuple[bytes, PendingAcks]] = {}
+        """Key -> client key, and what the CONNACK of that client waits for: that the will is published."""
+        self._connacks: dict[bytes, PendingAcks] = {}
+        """The same by client key."""
 
     def load(self) -> None:
         """Schedule the wills on disk for a later turn. Raises `RecordError`."""
@@ -150,6 +160,7 @@ class Wills:
         for key in self._waiting.pop(keys.of_slot(b"z", slot), ()):
             self._routed.pop(key, None)
             self._end_doubt(key)
+            self._let_go(key)
 
     def reopen_handshakes(self) -> None:
         """Report the mids of wills that were loaded before this node had its cluster port."""
@@ -283,6 +294,7 @@ class Wills:
         self._over(key)
         self._env.store.delete(key)
         self._publish(pending, has_rows)
+        self._let_go(key)
 
     def _has_rows(self, pending: PendingWill) -> bool:
         return self._env.has_rows(pending.client_id, pending.will.topic)
@@ -328,10 +340,52 @@ class Wills:
         env.event("will.cancel", **_facts(pending), reason="gateway_lost")
         self._over(key)
         env.store.delete(key)
+        self._let_go(key)
         return False
 
     def _end_doubt(self, key: bytes) -> None:
         self._doubted_bytes -= self._doubted.pop(key, 0)
+
+    def ask(self, client_key: bytes, ended: Connection) -> None:
+        """The client has connected again through another gateway. If its former will is in doubt, ask the gateway of
+        the connection that has just ended. If that one answers, it lives, and the will is published: before CONNACK,
+        because the client may publish a later state to the same topic."""
+        wanted = ended.mountpoint, ended.client_id, ended.gateway, self._env.cluster.entrance_of(ended.gateway)
+        found = [
+            (key, pending)
+            for kind in (b"z", b"Z")
+            for key, pending in self._waiting.get(keys.of_slot(kind, client_key[0]), {}).items()
+            if key in self._doubted
+            and (pending.mountpoint, pending.client_id, pending.gateway, pending.entered_in_view) == wanted
+        ]
+        if not found:
+            return
+        key, pending = found[-1]
+        if self.ask_gateway(ended, lambda: self._gateway_lives(key, pending)):
+            held = client_key, PendingAcks().add()
+            self._held[key], self._connacks[client_key] = held, held[1]
+            self._env.timers.at(self._env.now + ANSWER_MS, lambda: self._let_go(key, held))
+
+    def before_connack(self, client_key: bytes) -> PendingAcks | None:
+        """What the CONNACK of this client waits for; None if it need not wait."""
+        return self._connacks.get(client_key)
+
+    def _gateway_lives(self, key: bytes, pending: PendingWill) -> None:
+        if self._is_waiting(key, pending) and pending.gateway:
+            self._end_doubt(key)
+            pending.gateway = ""
+            self._try(key, pending)
+
+    def _let_go(self, key: bytes, overdue: tuple[bytes, PendingAcks] | None = None) -> None:
+        """The will is published, or the client has waited for long enough (`overdue`): its CONNACK may leave."""
+        held = self._held.get(key)
+        if held is None or overdue not in (None, held):
+            return
+        del self._held[key]
+        client_key, connack = held
+        if self._connacks.get(client_key) is connack:
+            del self._connacks[client_key]
+        connack.complete()
 
     # -- a will of a slot with copies
 
@@ -375,6 +429,7 @@ class Wills:
             self._when_kept(key, pending, retaining, pending_acks.add())
             retaining.complete()
         pending_acks.complete()
+        self._let_go(key)
 
     def _retain(self, message: Message) -> PendingAcks:
         """Store the retained message. Returns what that waits for, with one more condition."""

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.connection.connection import FAILOVER_GRACE_S
+from strogoff.broker.connection.connection import FAILOVER_GRACE_S, ClientConnection
+from strogoff.broker.gateway.relayed_transport import RelayedTransport
 from strogoff.broker.sessions import wills
-from strogoff.broker.sessions.wills import DOUBT_MS
+from strogoff.broker.sessions.wills import ANSWER_MS, DOUBT_MS
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from tests.broker.clustering.copied_cluster import CopiedCluster
 from tests.broker.clustering.slot_cluster import SlotCluster
-from tests.harness.broker import PacketClient
+from tests.harness.broker import PacketClient, publish
 from tests.harness.thinning import thinned
 
 DOUBT_S = DOUBT_MS / 1000
@@ -60,6 +61,18 @@ class Scene:
         client, connack = self.cluster[number].connect("mortal", will=will, **how)
         assert connack.reason == 0
         return client
+
+    def connecting(self) -> PacketClient:
+        """The client has sent another CONNECT to the follower."""
+        return self.cluster[self.follower].connect_soon("mortal", will=self.second_will, **self.after)
+
+    def unasked(self) -> None:
+        """Nobody asks the gateway whether it lives: it does not take the last bytes of the client."""
+        self.cluster[1].node.wills.ask_gateway = lambda _ended, _answered: False
+
+    def asked(self) -> None:
+        """From now on gateways are asked."""
+        self.cluster[1].node.wills.ask_gateway = self.cluster[1].node.gateways.ask
 
     def back(self, number: int) -> PacketClient:
         """The client connects again, before anybody has noticed the end of its first connection."""
@@ -118,8 +131,66 @@ def test_nobody_gets_the_will_of_a_client_whose_gateway_has_died(
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_a_will_is_published_before_the_connack_of_the_next_connection(form: str) -> None:
+    """The client may publish its present state to the same topic. A client without will and session is not its
+    primary's any more: its CONNACK does not wait."""
+    scene = Scene(form)
+    scene.cluster.network.delay("n1", f"n{scene.gateway}", 0.05)
+    client = scene.connecting()
+    scene.cluster.pass_s(0.04)
+    if scene.second_will is not None:
+        assert client.take() == [], "the former gateway has not answered yet"
+        client.send(publish("will", b"here", 1, 7))
+    scene.cluster.pass_s(0.5)
+    assert isinstance(client.take()[0], packets.Connack)
+    assert scene.got() == [b"gone", *[b"here"] * (scene.second_will is not None)] and scene.waiting() == 0
+
+
+def test_a_connack_waits_for_a_former_gateway_for_a_bounded_time() -> None:
+    scene = Scene()
+    paused(scene)
+    client = scene.connecting()
+    scene.cluster.pass_s(ANSWER_MS / 1000 - 0.05)
+    assert client.take() == []
+    scene.cluster.pass_s(0.1)
+    assert [type(each) for each in client.take()] == [packets.Connack]
+    assert scene.waiting() == 1 and scene.in_view() and not scene.cluster[1].node.wills._connacks
+
+
+def test_an_answer_says_nothing_about_an_earlier_process_of_the_gateway() -> None:
+    scene = Scene("a durable client")
+    scene.unasked()
+    scene.back(scene.follower)
+    killed(scene)
+    scene.cluster.until(lambda: not scene.in_view())
+    scene.cluster.network.heal()
+    scene.cluster[scene.gateway].start()
+    scene.cluster.whole()
+    assert scene.waiting() == 1, "nobody has decided yet"
+    scene.asked()
+    scene.connect(scene.gateway, DURABLE)
+    scene.connect(scene.follower, DURABLE)
+    scene.cluster.pass_s(AFTER_S)
+    assert scene.got() == [b"later"] and scene.waiting() == 0
+
+
+def test_a_gateway_that_has_bytes_for_the_client_is_not_asked() -> None:
+    """The question would end the connection before the gateway has sent them."""
+    scene = Scene()
+    session, gateways = scene.cluster[1].node.sessions.known("", "mortal"), scene.cluster[1].node.gateways
+    assert session is not None and isinstance(session.connection, ClientConnection)
+    transport = session.connection.output.transport
+    assert isinstance(transport, RelayedTransport)
+    transport.out.waiting = 1
+    assert not gateways.ask(session.connection, pytest.fail)
+    transport.out.waiting = 0
+    assert gateways.ask(session.connection, lambda: None)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_the_will_of_a_client_whose_gateway_lives_is_published_after_the_doubt(form: str) -> None:
     scene = Scene(form)
+    scene.unasked()
     scene.back(scene.follower)
     scene.cluster.pass_s(DOUBT_S - 0.5)
     assert scene.got() == []
@@ -153,7 +224,9 @@ def test_a_socket_of_the_primary_is_not_in_doubt() -> None:
 @pytest.mark.parametrize("form", ["a clean client", "a durable client"])
 def test_the_next_primary_decides(form: str, lives: bool) -> None:
     scene = Scene(form)
-    if not lives:
+    if lives:
+        scene.unasked()
+    else:
         killed(scene)
     scene.back(scene.follower)
     scene.cluster.pass_s(1)
@@ -197,6 +270,7 @@ def test_a_node_without_a_lease_does_not_decide() -> None:
 
 def test_a_will_in_doubt_moves_with_its_slot() -> None:
     scene = Scene()
+    scene.unasked()
     scene.back(scene.follower)
     scene.cluster.move("mortal", scene.gateway)
     assert scene.waiting(scene.gateway) == 1
@@ -230,6 +304,7 @@ def test_the_primary_decides_after_its_restart() -> None:
 
 def test_wills_in_doubt_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene()
+    scene.unasked()
     monkeypatch.setattr(wills, "DOUBTED_BYTES", 1)
     second = scene.back(scene.follower)
     assert scene.waiting() == 1, "there was room"
@@ -243,6 +318,7 @@ def test_wills_in_doubt_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_slot_that_leaves_takes_its_doubt_along() -> None:
     scene = Scene()
+    scene.unasked()
     scene.back(scene.follower)
     assert scene.cluster[1].node.wills._doubted_bytes > 0
     scene.cluster[1].pause_process()
@@ -267,6 +343,7 @@ def test_the_event_log_says_why_a_will_is_not_published() -> None:
 def test_a_will_in_doubt_keeps_its_name_when_its_slot_leaves() -> None:
     """Its client is back with another will, which has another name."""
     scene = Scene()
+    scene.unasked()
     scene.back(scene.follower)
     first, second = scene.named()
     scene.cluster[1].kill()
