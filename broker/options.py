@@ -122,6 +122,7 @@ PROMISES_DEPEND_ON = (
     "persistent_client_expiration",
     "eventlog.clients",
     "eventlog.topics",
+    "eventlog.redact",
 )
 """Settings without whose values nobody can tell from the event log what the node has promised."""
 

@@ -17,6 +17,8 @@ from .rows import NEVER, Row, settings_of
 
 _LEVEL: Final = "eventlog.level"
 _REDACTED: Final = "eventlog.redact"
+_PLAIN: Final = "off"
+"""No names are replaced. Older logs say nothing then, and nothing at all in node.join."""
 _FILTERS: Final = ("eventlog.clients", "eventlog.topics")
 _NOTHING: Final = ("", '""', "[]")
 """How a list without elements is written."""
@@ -29,7 +31,7 @@ class Writing:
 
     def __init__(self) -> None:
         self.keys: list[tuple[str, Row]] = []
-        """The key with which each boot replaced names, as a fingerprint, and its first row; "" if it did not."""
+        """The key with which each boot replaced names, as a fingerprint or `off`, and its first row in the run."""
         self.left_out: dict[tuple[str, int], int] = {}
         """(node, boot) -> messages that it left out as a whole."""
         self._silent: dict[str, list[Span]] = {}
@@ -47,8 +49,9 @@ class Writing:
             settings = dict(settings_of(row))
             for key, value in settings.items():
                 self._filtered(reasons, key, value)
-            if kind == "node.start":
-                self.keys.append((settings.get(_REDACTED, ""), row))
+            key = settings.get(_REDACTED, "" if kind == "node.join" else _PLAIN)
+            if key:
+                self.keys.append((key, row))
         elif kind == "config.change":
             self._changed(reasons, row["key"], row.get("new") or "")
         elif kind == "log.sample":

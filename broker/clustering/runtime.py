@@ -78,7 +78,7 @@ class ClusterRuntime:
     looks for others. `stop_mqtt` suspends the listeners for clients, and with True ends their connections. `when_left`
     is called when this node has left its cluster for good, `when_renumbered` when it must start again before it can
     join. `later`, `rng` and `clocks` are timers, random numbers, and wall clock and monotonic clock in milliseconds.
-    `in_force` returns the value of a setting, for other nodes that ask.
+    `in_force` returns the value of a setting, for other nodes that ask and for the event log.
     """
 
     def __init__(

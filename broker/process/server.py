@@ -39,7 +39,7 @@ from ..plugins.builtin import BuiltinPlugins
 from ..plugins.hooks import Hooks, Refuse, Verdict
 from ..reporting.events import Events, Sink
 from ..reporting.journal import FLUSH_S, Journal
-from ..reporting.redaction import IN_FORCE, Redacting, Redactor
+from ..reporting.redaction import Redacting, Redactor
 from ..runtime_settings import Change, RuntimeSettings
 from .conversion import convert
 from .descriptors import Descriptors
@@ -219,10 +219,7 @@ class Server:
         startup.failed = known.set_exception
         startup.when_ready(lambda: known.set_result(None))
         former = self.eventlog.former if self.eventlog is not None else None
-        in_force = promised(self.runtime.in_force)
-        if redactor is not None:
-            in_force.append(f"{IN_FORCE}={redactor.fingerprint}")
-        self.node.open(in_force, None if former is None else former.fields())
+        self.node.open(promised(self.runtime.in_force), None if former is None else former.fields())
         self.systree = Systree(self.node)
         self.systree.start()
         self.runtime.applied, self.runtime.told = self._settings_changed, self.log
@@ -269,13 +266,13 @@ class Server:
             (self._wall_ms, self._mono_ms),
         )
         self.cluster.when_renumbered = lambda: self.when_renumbered()
+        self.cluster.in_force = self.runtime.in_force
 
     def _share_settings(self, cluster: ClusterRuntime) -> None:
         self.runtime.share(cluster.config)
         for problem in self.runtime.problems:
             self.log("warning", problem)
         cluster.config.listeners.append(self.runtime.changed)
-        cluster.in_force = self.runtime.in_force
 
     def _settings_changed(self, changes: Sequence[Change]) -> None:
         """Apply the settings that need an action at once; all others are read when they are used."""

@@ -23,8 +23,8 @@ from .events import Writer
 
 CLIENTS: Final = "eventlog.clients"
 TOPICS: Final = "eventlog.topics"
-IN_FORCE: Final = "eventlog.redact"
-"""The setting whose value in rows of node.start is the fingerprint of the key."""
+REDACTED: Final = "eventlog.redact"
+"""The setting that has the fingerprint of the key in place of `on` in rows."""
 
 _REMEMBERED: Final = 50_000
 """Values of each kind whose hash is remembered."""
@@ -117,6 +117,8 @@ class Redactor:
         return f"{key}={self._value(key, value)}"
 
     def _value(self, key: str, value: str | None) -> str | None:
+        if (key, value) == (REDACTED, "on"):
+            return self.fingerprint
         of = {CLIENTS: self._client, TOPICS: self._topic}.get(key)
         if of is None or not value:
             return value

@@ -51,6 +51,24 @@ def another_key(stage: Stage) -> Actor:
     yield 0
 
 
+@CASES.anomaly
+def another_key_at_a_join(stage: Stage) -> Actor:
+    """A0: a node with a key of its own joins the cluster. It has started in a run of its own."""
+    node = stage.node()
+    stage.scene.written.pop()
+    stage.say(node, "node.join", old="own", level="message", settings=[f"eventlog.redact={stage.name}"])
+    stage.expect("A0", "keys", Subject(node.name, detail=f"boot {node.boot}, names"))
+    yield 0
+
+
+@CASES.near_miss
+def names_are_not_replaced(stage: Stage) -> Actor:
+    """Nodes of this version say so. Those of earlier versions say nothing."""
+    stage.node()
+    _change_start(stage, settings=["queue_replicas=2", "eventlog.redact=off"])
+    yield 0
+
+
 @CASES.near_miss
 def sampling(stage: Stage) -> Actor:
     """The writer does not keep up, so a node leaves out messages. One was dropped, and only that has a row."""

@@ -204,6 +204,7 @@ class Host:
             "persistent_client_expiration": f"{expiry_s}s" if expiry_s else "never",
             "eventlog.clients": ",".join(options.eventlog_clients),
             "eventlog.topics": ",".join(options.eventlog_topics),
+            "eventlog.redact": "off",
         }
         return promised(lambda key: others[key] if key in others else getattr(options, key))
 

@@ -82,3 +82,15 @@ def test_sampling_leaves_messages_out_until_its_end_or_the_next_start() -> None:
 def test_the_last_counters_of_a_boot_count() -> None:
     found = of(row(10, "node.stats", left_out=3), row(20, "node.stats", left_out=5), row(30, "node.stats", node="b"))
     assert found.left_out == {("a", 1): 5}
+
+
+def test_the_key_for_names_counts_from_each_row_that_names_settings() -> None:
+    """Older logs do not name it at a join, nor at a start if no names are replaced."""
+    found = of(
+        row(10, "node.start", settings=["queue_type=fifo"]),
+        row(20, "node.start", settings=["eventlog.redact=off"]),
+        row(30, "node.start", settings=["eventlog.redact=k1"]),
+        row(40, "node.join", settings=["queue_type=fifo"]),
+        row(50, "node.join", settings=["eventlog.redact=k2"]),
+    )
+    assert [(key, first["hlc"]) for key, first in found.keys] == [("off", 10), ("off", 20), ("k1", 30), ("k2", 50)]

@@ -12,9 +12,12 @@ from strogoff.broker.clustering import asking, runtime
 from strogoff.broker.clustering.operator_port import ClusterError, NameTaken
 from strogoff.broker.clustering.runtime import ClusterRuntime
 from strogoff.broker.clustering.unknown_membership import ASKED
+from strogoff.broker.process.eventlog_key import read_key
+from strogoff.broker.reporting.redaction import Redactor
 from strogoff.cluster.membership.admission import JOIN, CallAnswer
 from strogoff.cluster.transport.wire import CallFailed
 from strogoff.storage.store import Store
+from strogoff.testing.log_audit.log_files import read_log
 from tests.harness.servers import ServersInMemory, run
 from tests.harness.thinning import thinned
 from tests.harness.waiting import until
@@ -64,6 +67,25 @@ async def asked_by(monkeypatch: pytest.MonkeyPatch, one: ClusterRuntime, two: Cl
     await came.wait()
     assert two.name not in one._member.membership.members
     return joining
+
+
+def test_a_node_that_joins_during_its_start_logs_its_settings(tmp_path: Path) -> None:
+    """Those that are in force, and the key for names: another one would give a client two names."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        await founded(harness)
+        await harness.start(
+            "n2", discovery__nodes=ONE, eventlog__redact="on", allow_publish_during_netsplit="on", queue_type="lifo"
+        )
+
+    run(tmp_path, scenario)
+    rows = read_log(tmp_path / "n2")[0]
+    (joined,) = (set(row["settings"]) for row in rows if row["type"] == "node.join")
+    redactor = Redactor(read_key(tmp_path / "n2" / "eventlog.key"))
+    assert joined >= {"allow_publish_during_netsplit=on", "queue_type=lifo", f"eventlog.redact={redactor.fingerprint}"}
+    (started,) = (set(row["settings"]) for row in rows if row["type"] == "node.start")
+    assert joined == started
+    assert "eventlog.redact=off" in read_log(tmp_path / "n1")[0][0]["settings"]
 
 
 def without_answers(

@@ -108,6 +108,8 @@ def test_texts_and_settings_that_may_name_clients_are_replaced() -> None:
     clients = ",".join(map(REDACTOR.client, ("c", "d")))
     started = REDACTOR.fields("node.start", {"settings": ["eventlog.clients=c, d", "queue_type=fifo"]})
     assert started == {"settings": [f"eventlog.clients={clients}", "queue_type=fifo"]}
+    joined = REDACTOR.fields("node.join", {"settings": ["eventlog.redact=on"]})
+    assert joined == {"settings": [f"eventlog.redact={REDACTOR.fingerprint}"]}
     changed = REDACTOR.fields("config.change", {"key": "eventlog.topics", "old": "", "new": "a/+"})
     assert changed == {"key": "eventlog.topics", "old": "", "new": REDACTOR.topic("a/+")}
     other = {"key": "queue_type", "old": "fifo", "new": "lifo"}
