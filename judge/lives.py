@@ -3,8 +3,9 @@
 A boot has died if a later boot of its node followed it without `node.stop`, or if the log says that it was killed.
 
 The logs of nodes end at different times. A node's log is known up to its last row, and for ever if the node was
-stopped. After a loss of power the last rows of a boot may be lost: `node.start` of the next boot says so (`tail_lost`),
-or it names a later `seq` than the log has (`known_seq`).
+stopped. After a loss of power the last rows of a boot may be lost: `node.start` of the next boot says so (`tail_lost`).
+Without that, rows are missing if it names another `seq` than the log has as the last one of the boot before
+(`known_seq`): those at the end of that boot, or whole boots behind it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from .sessions import Home
 
 UNDONE: Final = 1_000 << LOGICAL_BITS
 """What a node did in its last second may not have come to its disk."""
+RENUMBERED: Final = 1_000
+"""A cluster adds so many to the number of starts of a node that comes with an empty disk
+(`cluster.membership.state_machine.UNLOGGED_MAX`). The files of the log may be those of both disks then."""
 FAILING: Final = frozenset(("full", "failed"))
 """The states of a message store that takes nothing."""
 
@@ -47,6 +51,8 @@ class Lives:
         self.boots = dict(boots)
         self.tails: dict[str, list[tuple[int, int]]] = {}
         """Node -> from after which stamp until which stamp rows were lost at the end of a boot."""
+        self.cut_off: dict[tuple[str, int], Row] = {}
+        """(node, boot) -> the next `node.start`, which knows of rows behind the boot that the log does not have."""
         self.deaths: dict[tuple[str, int], int] = {}
         """(node, boot) -> stamp at which the log shows that it ended without an orderly stop."""
         self.failing_since: dict[tuple[str, int], int] = {}
@@ -70,12 +76,17 @@ class Lives:
         """The stamp up to which the logs of all nodes are known."""
 
     def started(self, row: Row) -> None:
-        """Read a `node.start`: whether the last rows of the boot before were lost."""
-        node = row["node"]
+        """Read a `node.start`: whether rows behind the boot before were lost, or are missing."""
+        node, boot = row["node"], row["boot"]
         numbers = self._numbers.get(node, [])
-        at = bisect_left(numbers, row["boot"])
-        before = self.boots[node, numbers[at - 1]] if at else None
-        if before is not None and (row.get("tail_lost") or (row.get("known_seq") or 0) > before.last_seq):
+        at = bisect_left(numbers, boot)
+        if not at or boot - numbers[at - 1] > RENUMBERED:
+            return
+        before, known = self.boots[node, numbers[at - 1]], row.get("known_seq")
+        missing = not row.get("tail_lost") and known not in (None, before.last_seq)
+        if missing:
+            self.cut_off[node, numbers[at - 1]] = row
+        if missing or row.get("tail_lost"):
             self.tails.setdefault(node, []).append((before.last_hlc, row["hlc"]))
 
     def followed(self, node: str, boot: int) -> int:

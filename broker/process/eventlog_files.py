@@ -111,10 +111,11 @@ class LogFiles:
         return adopted
 
     def former(self) -> list[Path]:
-        """Returns the files of the newest boot before this one that has any, newest first."""
+        """Returns the files of the newest boot before this one that has any, newest first. The directory may have
+        files of a data directory that was wiped, with larger numbers of boots."""
         paths = [each for each in self._ours("date=*", "boot=*-*.jsonl*") if not each.name.endswith(PART)]
-        newest = max((boot for path in paths if (boot := boot_of(path)) < self._boot), default=0)
-        return sorted((path for path in paths if boot_of(path) == newest), key=_order, reverse=True)
+        before = sorted((each for each in paths if boot_of(each) < self._boot), key=_when, reverse=True)
+        return [each for each in before if boot_of(each) == boot_of(before[0])]
 
     def last_seq(self) -> int:
         """Cut off the torn last line of the newest file of this boot. Returns the `seq` of its last whole line; 0 if
@@ -267,7 +268,7 @@ class LogFiles:
         if not most:
             return
         sizes: list[tuple[Path, int]] = []
-        for path in sorted(self._ours("date=*", "boot=*-*.jsonl*"), key=lambda path: (path.parts[-4:-2], _order(path))):
+        for path in sorted(self._ours("date=*", "boot=*-*.jsonl*"), key=_when):
             with contextlib.suppress(OSError):  # compressed or deleted meanwhile
                 sizes.append((path, path.stat().st_size))
         beyond = sum(size for _, size in sizes) + self._limits.size - most
@@ -322,6 +323,11 @@ def _delete_file(path: Path) -> None:
 def _order(path: Path) -> tuple[int, int]:
     match = _NUMBERS.match(path.name)
     return (int(match[1]), int(match[2])) if match is not None else (0, 0)
+
+
+def _when(path: Path) -> tuple[tuple[str, ...], tuple[int, int]]:
+    """Orders the files of a node by time: those of one hour by boot and part."""
+    return path.parts[-4:-2], _order(path)
 
 
 def boot_of(path: Path) -> int:

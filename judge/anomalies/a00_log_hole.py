@@ -1,9 +1,11 @@
 """A0 log-hole: rows of a node's boot are missing.
 
 The `seq` of a (node, boot) has a gap (`gap`), or the node itself dropped rows and says so (`given-up`). What else the
-log shows cannot be trusted then: the verdict of the run is unknown. These are no holes: rows at the begin of the
-first boot of a node, which were deleted with their day (`deleted`); rows before `node.join`, which are of another
-run; and rows at the end of a boot that a loss of power may have taken (`tail`).
+log shows cannot be trusted then: the verdict of the run is unknown. The end of a boot is a gap, too, if the node's next
+start says that the boot before it ended with another row: the last rows of the boot are missing, or the boots behind
+it. These are no holes: rows at the begin of the first boot of a node, which were deleted with their day (`deleted`);
+rows before `node.join`, which are of another run; and rows at the end of a boot that a loss of power may have taken
+(`tail`).
 
 Two processes may have written rows under the same numbers (`twice`): after a backup was restored, a boot has the number
 of one that the log has already. Nobody can tell their rows apart, so nothing is known then either.
@@ -24,6 +26,7 @@ are counted (`left-out`), and all other counts are of the messages that the log 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -73,7 +76,18 @@ def judge(stretches: Iterable[Stretch], world: World) -> Iterator[Finding]:
             text = f"{row['rows']} rows were given up ({row['reason']})"
             yield _finding("given-up", "fatal", row, str(row["first"]), text)
         last = max(last, end["seq"])
-    if end is not None and any(begin == end["hlc"] for begin, _ in world.lives.tails.get(end["node"], ())):
+    if end is not None:
+        yield from _behind(end, last, world)
+
+
+def _behind(end: Row, last: int, world: World) -> Iterator[Finding]:
+    """Judge whether rows are missing behind the last one of a boot."""
+    start = world.lives.cut_off.get((end["node"], end["boot"]))
+    if start is not None:
+        known = f"boot {start['boot']} says that the boot before it ended with row {start['known_seq']}"
+        found = _finding("gap", "fatal", end, str(last + 1), f"rows behind {last} are missing: {known}")
+        yield replace(found, rows=(row_id(end), row_id(start)))
+    elif any(begin == end["hlc"] for begin, _ in world.lives.tails.get(end["node"], ())):
         yield _finding(
             "tail", "info", end, str(last + 1), f"rows from {last + 1} on may have been lost when it crashed"
         )

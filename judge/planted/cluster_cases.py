@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..findings import Subject
+from ..lives import RENUMBERED
 from ..rows import Row
 from .catalogue import Catalogue
 from .clients import Client
@@ -23,6 +24,53 @@ def hole(stage: Stage) -> Actor:
     missing = stage.scene.written.pop(-2)
     detail = f"boot {missing['boot']}, row {missing['seq']}"
     stage.expect("A0", "gap", Subject(tx.node.name, detail=detail))
+    yield 0
+
+
+@CASES.anomaly
+def end_of_a_boot_missing(stage: Stage) -> Actor:
+    """A0: the last rows of a boot are missing. The next start knows of them, and of no loss of power."""
+    node = stage.node()
+    yield 5
+    stage.expect("A0", "gap", Subject(node.name, detail=f"boot {node.boot}, row {node.seq + 1}"))
+    stage.say(node, "node.loaded", sessions=0)
+    stage.scene.written.clear()
+    yield from stage.kill(node)
+
+
+@CASES.anomaly
+def boot_missing(stage: Stage) -> Actor:
+    """A0: all rows of a boot are missing. It has ended with another row than the boot before it."""
+    node = stage.node()
+    stage.expect("A0", "gap", Subject(node.name, detail=f"boot {node.boot}, row {node.seq + 1}"))
+    yield from stage.kill(node)
+    stage.say(node, "node.loaded", sessions=0)
+    stage.scene.written.clear()
+    yield from stage.kill(node)
+
+
+def _start_after(stage: Stage, row: int) -> None:
+    """The node that has just started knows with which row the boot before ended."""
+    stage.scene.written[-1] = {**stage.scene.written[-1], "known_seq": row, "tail_lost": False}
+
+
+@CASES.near_miss
+def another_disk(stage: Stage) -> Actor:
+    """The cluster gives another number to a node with an empty disk. The log has files of the first disk, too."""
+    node = stage.node()
+    yield from stage.kill(node)
+    stage.scene.stop(node)
+    node.boot += RENUMBERED
+    stage.scene.boot(node)
+    _start_after(stage, 99)
+    yield 0
+
+
+@CASES.near_miss
+def log_from_the_second_boot_on(stage: Stage) -> Actor:
+    """The log of the first boot was deleted with its day."""
+    stage.node()
+    _start_after(stage, 99)
     yield 0
 
 

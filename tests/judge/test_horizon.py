@@ -109,12 +109,11 @@ def test_a_will_may_be_published_behind_the_end_of_a_log() -> None:
     assert [each.kind for each in open_log(log.rows).findings] == ["lost"]
 
 
-def crashed(log: Log, known: int) -> None:
-    """The next boot knows the last number that this one used, so `known` rows are missing."""
+def crashed(log: Log, lost: bool) -> None:
+    """The next boot knows the last number that this one used, and perhaps that a loss of power took later rows."""
     last = log.rows[-1]["seq"]
     log.boot()
-    if known:
-        log.rows[-1]["known_seq"] = last + known
+    log.rows[-1] |= {"known_seq": last, "tail_lost": lost}
 
 
 def waiting(log: Log, durable: bool = True) -> None:
@@ -123,51 +122,51 @@ def waiting(log: Log, durable: bool = True) -> None:
     log.ack(mid)
 
 
-def of_a_kill(log: Log, known: int) -> None:
+def of_a_kill(log: Log, lost: bool) -> None:
     """A1 queue: the row that the entry was safe may be lost."""
     waiting(log, durable=False)
-    crashed(log, known)
+    crashed(log, lost)
 
 
-def of_a_newer_message(log: Log, known: int) -> None:
+def of_a_newer_message(log: Log, lost: bool) -> None:
     """A1 overtaken: the older one may have been sent and answered."""
     waiting(log)
     newer = log.accept()
-    crashed(log, known)
+    crashed(log, lost)
     log.connect("rx", present=True)
     log.route(newer, "rx")
     log.send(newer)
 
 
-def of_a_depth(log: Log, known: int) -> None:
+def of_a_depth(log: Log, lost: bool) -> None:
     """A1 gone: it may have been answered."""
     waiting(log)
-    crashed(log, known)
+    crashed(log, lost)
     log.say("q.depth", client="rx", count=0)
 
 
-def of_a_session(log: Log, known: int) -> None:
+def of_a_session(log: Log, lost: bool) -> None:
     """A12: it may have ended."""
-    crashed(log, known)
+    crashed(log, lost)
     log.connect("rx")
 
 
-def of_a_will(log: Log, known: int) -> None:
+def of_a_will(log: Log, lost: bool) -> None:
     """A14: it may have been published."""
     log.connect("mortal", will=True)
-    crashed(log, known)
+    crashed(log, lost)
     log.pass_s(13)
 
 
-def of_a_subscription(log: Log, known: int) -> None:
+def of_a_subscription(log: Log, lost: bool) -> None:
     """A3: it may have subscribed."""
-    crashed(log, known)
+    crashed(log, lost)
     log.send(log.accept(topic="elsewhere"))
 
 
-def of_a_publish(log: Log, known: int) -> None:
+def of_a_publish(log: Log, lost: bool) -> None:
     """A3: it may have been accepted."""
-    crashed(log, known)
+    crashed(log, lost)
     log.send((NODE, 1, 99))
 
 
@@ -176,27 +175,27 @@ CASES = [of_a_kill, of_a_newer_message, of_a_depth, of_a_session, of_a_will, of_
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_finding_that_rests_on_lost_rows_is_unknown(case: Callable[[Log, int], None]) -> None:
-    def result(known: int) -> tuple[str, list[Finding]]:
+    def result(lost: bool) -> tuple[str, list[Finding]]:
         log = Log()
         log.subscriber(expiry_s=60)
-        case(log, known)
+        case(log, lost)
         report = judge(log.rows)
         return report.verdict, [each for each in report.findings if each.anomaly not in ("A0", "A9")]
 
-    verdict, (sure,) = result(0)
+    verdict, (sure,) = result(False)
     assert (verdict, sure.sure) == ("invalid", True)
-    verdict, (unsure,) = result(3)
+    verdict, (unsure,) = result(True)
     assert (verdict, unsure.sure, unsure.id) == ("unknown", False, sure.id)
 
 
 def test_rows_that_are_lost_before_or_after_change_nothing() -> None:
     log = Log()
     log.subscriber(expiry_s=60)
-    crashed(log, 3)
+    crashed(log, True)
     mid = log.accept()
     log.route(mid)
     log.ack(mid)
-    crashed(log, 3)
+    crashed(log, True)
     report = judge(log.rows)
     assert [(each.anomaly, each.kind, each.sure) for each in report.findings] == [
         ("A0", "tail", True),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from strogoff.judge.lives import BootRows, Lives
+from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
+from strogoff.judge.lives import RENUMBERED, BootRows, Lives
 from strogoff.judge.rows import LOGICAL_BITS, NEVER
 from strogoff.judge.run import Grouped
 from strogoff.judge.sessions import Home
@@ -25,6 +26,26 @@ def test_deaths() -> None:
     assert sorted(lives.deaths) == [(NODE, 2), (NODE, 3)]
     assert lives.had_died(NODE, 3, log.rows[-1]["hlc"] + 1) and not lives.had_died(NODE, 3, log.rows[-1]["hlc"])
     assert lives.death(NODE, 1) == NEVER
+
+
+def test_a_boot_whose_end_is_known_to_the_next_one() -> None:
+    """Another last row, earlier or later, says that rows are missing: not if the node has another disk, or if the log
+    begins later, or if a loss of power took rows."""
+    assert RENUMBERED == UNLOGGED_MAX
+    for number, known, lost, cut_off in (
+        (2, 6, False, False),
+        (2, None, False, False),
+        (2, 7, False, True),
+        (2, 5, False, True),
+        (2, 7, True, False),
+        (1 + RENUMBERED, 7, False, True),
+        (2 + RENUMBERED, 7, False, False),
+    ):
+        lives = Lives({("a", 1): boot(1, 9), ("a", number): boot(20, 29)})
+        lives.started({"node": "a", "boot": 1, "hlc": 1, "known_seq": 99, "tail_lost": False})
+        lives.started({"node": "a", "boot": number, "hlc": 20, "known_seq": known, "tail_lost": lost})
+        assert ([*lives.cut_off] == [("a", 1)]) is cut_off
+        assert (lives.tails == {"a": [(9, 20)]}) is (cut_off or lost)
 
 
 def test_a_fault_is_noted_by_the_node_that_it_strikes() -> None:

@@ -274,6 +274,20 @@ def test_the_oldest_complete_files_go_when_all_are_too_large(tmp_path: Path) -> 
     assert "boot=10-000003.jsonl" in said[1]
 
 
+def test_the_boot_before_is_the_last_one_by_time(tmp_path: Path) -> None:
+    """A wiped data directory begins with boot 1 again, and its old log may still be here."""
+    for hours, boot in enumerate((1, 2, 3, 1)):
+        log = files(tmp_path, boot=boot)
+        log.write([line("a", NOON + hours * HOUR_MS)])
+        log.close()
+    assert files(tmp_path, boot=1).former() == []
+    for boot in (2, 3, 1004):
+        former = files(tmp_path, boot=boot).former()
+        assert [path.parts[-3:] for path in former] == [
+            (f"hour={hour}", "node=n1", "boot=1-000001.jsonl") for hour in (15, 12)
+        ]
+
+
 def test_the_last_number_of_a_killed_boot(tmp_path: Path) -> None:
     """Its last line may be torn: it is cut off. The newest file may be compressed, or of an earlier version."""
     head = header_line("run", "n1", 1)

@@ -31,6 +31,20 @@ def test_a_hole_and_what_the_node_dropped() -> None:
     assert (given_up.kind, given_up.subject.detail) == ("given-up", "boot 1, row 90")
 
 
+def test_a_start_that_knows_more_than_the_log() -> None:
+    """The end of a boot is missing, or the boot behind it. Both rows prove it."""
+    log = log_with_rows()
+    end = log.rows[-1]
+    log.boot()
+    log.rows[-1] |= {"known_seq": end["seq"], "tail_lost": False}
+    assert kinds(log) == []
+    log.rows[-1]["known_seq"] += 5
+    (gap,) = findings(log)
+    assert (gap.kind, gap.severity, gap.subject.detail) == ("gap", "fatal", f"boot 1, row {end['seq'] + 1}")
+    assert f"boot 2 says that the boot before it ended with row {end['seq'] + 5}" in gap.text
+    assert gap.rows == (row_id(end), row_id(log.rows[-1])) and judge(log.rows).verdict == "unknown"
+
+
 def test_rows_in_any_order_and_twice_are_no_hole() -> None:
     """Files are read in any order, and perhaps twice."""
     log = log_with_rows()
