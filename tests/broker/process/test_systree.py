@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.analytics.schema import MESSAGE, MESSAGE_TYPES, SESSION
 from strogoff.broker.process import systree
 from strogoff.broker.process.systree import Systree
+from strogoff.cluster.identity import MARKED
+from strogoff.judge.run import judge
 
 from ...harness.broker import BrokerHarness
 
@@ -66,6 +69,31 @@ def test_qos_retain_and_mountpoint_are_configured() -> None:
     reader = broker.client("late")
     _, message = reader.subscribe(("$SYS/n1/queue/processes", 1))
     assert (message.qos, message.retain, message.payload) == (1, True, b"0")
+
+
+@pytest.mark.parametrize("filters", [[], ["wanted"]])
+def test_event_logs_have_no_rows_of_these_messages(filters: list[str]) -> None:
+    """Nor do they count as left out. Messages of clients have their rows, and the log is right."""
+    broker = BrokerHarness(level=MESSAGE, systree_enabled=True, systree_qos=1)
+    broker.node.env.observer.choice.filter([], filters)
+    reader = broker.persistent("reader")
+    reader.subscribe(("$SYS/#", 1), ("wanted", 1))
+    systree_of(broker).publish()
+    broker.client("writer").publish("wanted", b"x", 1, 1)
+    topics = [message.topic for message in reader.drain()]
+    assert topics.count("wanted") == 1 and len(topics) > 40
+    rows = [row for row in broker.host.events if row["type"] in MESSAGE_TYPES and "mid" in row]
+    assert len({row["mid"] for row in rows}) == 1
+    assert [row["topic"] for row in rows if row["type"] == "pub.recv"] == ["wanted"]
+    assert broker.node.env.counters.eventlog_messages_left_out == 0
+    assert judge(broker.host.events).findings == []
+
+
+def test_numbers_stay_short_without_rows_of_messages() -> None:
+    """An event log at level `session` has no rows of any message."""
+    broker = BrokerHarness(level=SESSION, systree_enabled=True)
+    systree_of(broker).publish()
+    assert 0 < broker.node.env.numbers.counter < MARKED
 
 
 def test_disabled_is_silent() -> None:
