@@ -18,6 +18,10 @@ PATIENCE = "queue_follower_patience"
 LEAST_PATIENCE_MS = 200
 """A node measures one commit about every 200 ms. It cannot tell whether shorter commits take half of the time."""
 
+ROTATION = "eventlog.rotation.size"
+LARGEST_LOG = 64 << 20
+"""Bytes of the largest file of the event log before it is compressed. Nobody can read a part of a compressed file."""
+
 _CERTIFICATE = (
     "-----BEGIN CERTIFICATE-----",
     "-----BEGIN TRUSTED CERTIFICATE-----",
@@ -38,6 +42,9 @@ def check(settings: Lookup) -> list[Problem]:
         problems.append(
             _problem(settings, PATIENCE, wrong, f"0, or {LEAST_PATIENCE_MS} to 1500", str(settings[PATIENCE]))
         )
+    if settings[ROTATION] > LARGEST_LOG:
+        wrong = "a reader of the event log reads each compressed file as a whole"
+        problems.append(_problem(settings, ROTATION, wrong, "at most 64MB", str(settings[ROTATION])))
     for listener in listeners:
         problems += _plugins(settings, listener)
         if listener.uses_tls:

@@ -7,6 +7,7 @@ from textwrap import wrap
 
 from .reference import EFFECTS
 from .schema import ACTIVE, LISTENER_GROUP, Key, schema
+from .syntax import quoted
 
 _HEAD = """\
 ## Configuration of a node. Lines that begin with # are comments. A later line overrides an earlier one. The node reads
@@ -53,4 +54,5 @@ def _assignment(key: Key) -> str:
     works = key.effect == ACTIVE and key.default and key.type not in ("file", "directory")
     if works and "$" not in key.name and key.group != LISTENER_GROUP:
         return f"{name} = {key.default}"
-    return f"# {name} = {key.example or key.default or ''}".rstrip()
+    value = key.example or key.default or ""
+    return f"# {name} = {quoted(value)}".rstrip()

@@ -13,6 +13,8 @@ from .problems import Problem
 from .secret_keys import names_a_secret
 
 _KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+TOPICS = "eventlog.topics"
+"""VerneMQ does not have this key, and # is a wildcard in its filters."""
 _QUOTED = re.compile(r"'([^']*)'\s*(?:#.*)?")
 
 
@@ -47,12 +49,20 @@ def read_lines(content: str, file: str) -> tuple[list[Line], list[Problem], list
             problems.append(Problem(file, number, "", "this is no setting", "key = value", found))
             continue
         value, cut = _value(rest.strip())
-        if cut:
+        if cut and key == TOPICS:
+            expected = "the value in single quotes, so that # begins no comment"
+            problems.append(Problem(file, number, key, "the value ends at the #", expected, rest.strip()))
+        elif cut:
             warnings.append(
                 f"{file}:{number}: {key}: the value ends at the #; put the value in single quotes to keep the #"
             )
         lines.append(Line(key, value, file, number, f"{file}:{number}"))
     return lines, problems, warnings
+
+
+def quoted(value: str) -> str:
+    """The value as a file has it: in single quotes if a # would end it."""
+    return f"'{value}'" if "#" in value else value
 
 
 def unquoted(text: str) -> str | None:

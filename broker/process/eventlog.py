@@ -28,9 +28,6 @@ from .eventlog_ring import SIZE as RING_SIZE
 from .eventlog_ring import Rescued, Ring, open_ring
 from .eventlog_writer import Drain, Gap, rescue, widened
 
-LARGEST = 64 << 20
-"""Bytes of the largest file before it is compressed. Nobody can read a part of a compressed file."""
-
 _GAP_ROOM = 1024
 """Bytes of the ring that only rows about dropped rows may use."""
 
@@ -98,7 +95,7 @@ class EventLog:
         """The event log as `eventlog.*` in vernemq.conf says; `level` is that of the start. `kernel` as in the
         constructor."""
         limits = Limits(
-            size=min(int(settings["eventlog.rotation.size"]), LARGEST),
+            size=int(settings["eventlog.rotation.size"]),
             age_ms=int(settings["eventlog.rotation.age"]) * 1000,
             keep_days=int(settings["eventlog.keep_days"]),
             keep_size=int(settings["eventlog.keep_size"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.configs.syntax import Line, read_lines
+from strogoff.configs.syntax import Line, quoted, read_lines
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,13 @@ def test_a_hash_inside_of_a_word_gives_a_warning() -> None:
     lines, _, warnings = read_lines("password = abc#def", "f")
     assert lines[0].text == "abc"
     assert warnings == ["f:1: password: the value ends at the #; put the value in single quotes to keep the #"]
+
+
+@pytest.mark.parametrize("text", ["'alarms/#, +/state' # all alarms", "+/state # of all", "'#'"])
+def test_filters_of_topics_may_have_wildcards_in_quotes(text: str) -> None:
+    (line,), problems, warnings = read_lines(f"eventlog.topics = {text}", "f")
+    assert line.text in ("alarms/#, +/state", "+/state", "#") and problems == warnings == []
+    assert quoted(line.text) == text.partition(" # ")[0]
 
 
 def test_only_line_feeds_end_lines() -> None:

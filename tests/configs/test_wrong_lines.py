@@ -49,6 +49,16 @@ CASES = [
         ["expected 0, or 200 to 1500", 'found "199"'],
     ),
     (
+        "eventlog.rotation.size = 65MB",
+        ": eventlog.rotation.size: a reader of the event log reads each compressed file as a whole",
+        ["expected at most 64MB", 'found "68157440"'],
+    ),
+    (
+        "eventlog.topics = alarms/#,+/state",
+        ": eventlog.topics: the value ends at the #",
+        ["expected the value in single quotes, so that # begins no comment", 'found "alarms/#,+/state"'],
+    ),
+    (
         "max_inflight_messages = lots",
         ": max_inflight_messages: wrong value",
         ["expected an integer from 0 to 65535", 'found "lots"'],
