@@ -109,7 +109,7 @@ _FIELDS: Final = """
     left_out        int      total      messages whose rows the log leaves out as a whole, since the start
     level           string   -          eventlog.level: session or message
     lsn             int      -          number of the commit that holds it
-    mid             mid      -          identity of the message: node and boot that accepted it, counter
+    mid             mid      -          identity of the message: node and boot that accepted it, or a slot; counter
     missing         strings  -          members that are not in the view
     mountpoint      string   -          mountpoint of the client
     new             string   -          value after the change
