@@ -112,8 +112,14 @@ class _Audit:
         ]
         findings = self._keep(_findings(found))
         runs = _results(of_run, boots, _counts([judged, of_queues]), _kinds(findings), _first(findings, first))
-        dropped = _dropped(self.events)
-        return Audit([replace(each, dropped=dropped.get(each.run_id, 0)) for each in runs], findings)
+        dropped, levels = _dropped(self.events), _levels(others)
+        return Audit(
+            [
+                replace(each, dropped=dropped.get(each.run_id, 0), levels=levels.get(each.run_id, ()))
+                for each in runs
+            ],
+            findings,
+        )
 
     def _keep(self, table: DataFrame, where: StorageLevel = _TABLE) -> DataFrame:
         self._kept.append(table.persist(where))
@@ -240,6 +246,14 @@ def _findings(tables: Iterable[DataFrame]) -> DataFrame:
 def _dropped(events: DataFrame) -> dict[str, int]:
     """The number of drops by run."""
     return dict(events.where(F.col("type").isin(*MISSED)).groupBy("run_id").agg(F.count("*")).collect())
+
+
+def _levels(others: DataFrame) -> dict[str, tuple[str, ...]]:
+    """The levels with which boots began, by run."""
+    begins = others.where(F.col("type").isin("node.start", "node.join"))
+    level = F.coalesce("level", F.lit("unknown"))
+    rows = begins.groupBy("run_id").agg(F.sort_array(F.collect_set(level))).collect()
+    return {run_id: tuple(levels) for run_id, levels in rows}
 
 
 def _places(judged: DataFrame, name: str) -> dict[str, dict[Any, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +12,7 @@ from .. import output
 from ..retrying import retry
 from ..schema import LOGICAL_BITS
 from ..trouble import Trouble, check_out, check_source
+from .run_audit import without_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,19 +126,21 @@ def _lines(run: RunAudit) -> Iterator[str]:
     if run.dropped:
         yield f"  dropped {run.dropped} for reasons in the log: `strogoff analytics view drops` counts them"
     if not run.published:
-        yield "  no message in the log: `eventlog.level = message` writes them"
+        yield output.printable(f"  {without_messages(run.levels)}")
     if run.kinds:
         yield ""
-        yield output.as_text(["anomaly", "kind", "severity", "number", "unsure"], [*map(asdict, run.kinds)]).rstrip()
+        kinds = [replace(each, unsure=each.number) if run.doubts(each.anomaly) else each for each in run.kinds]
+        yield output.as_text(["anomaly", "kind", "severity", "number", "unsure"], [*map(asdict, kinds)]).rstrip()
         yield ""
         columns = ["id", "time", "anomaly", "text"]
-        yield output.as_text(columns, [_finding(each) for each in run.findings]).rstrip()
+        yield output.as_text(columns, [_finding(run, each) for each in run.findings]).rstrip()
     if run.omitted:
         yield f"{run.omitted} more findings: --limit prints more, --out writes all"
 
 
-def _finding(each: Finding) -> dict[str, Any]:
-    text = each.text if each.sure else f"{each.text} (unsure: rows that decide may be lost)"
+def _finding(run: RunAudit, each: Finding) -> dict[str, Any]:
+    sure = each.sure and not run.doubts(each.anomaly)
+    text = each.text if sure else f"{each.text} (unsure: rows that decide may be lost)"
     return {
         "id": each.id,
         "time": output.time_text(each.at >> LOGICAL_BITS) if each.at else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from ...judge.findings import Finding, Severity, Verdict
@@ -43,8 +44,25 @@ class RunAudit:
     dropped: int = 0
     """How often the log gives a reason for which a client or a node did not get a message: a full queue, for example.
     No promise is broken then, and yet somebody lacks the message."""
+    levels: tuple[str, ...] = ()
+    """The values of eventlog.level with which boots began."""
+
+    @property
+    def holes(self) -> tuple[Kind, ...]:
+        """The kinds of findings that say that rows of the log are missing."""
+        return tuple(each for each in self.kinds if each.anomaly == "A0" and each.severity == "fatal")
+
+    def doubts(self, anomaly: str) -> bool:
+        """Whether missing rows may explain all findings of this anomaly. That they are missing is sure."""
+        return anomaly != "A0" and bool(self.holes)
 
     @property
     def omitted(self) -> int:
         """How many findings `findings` lacks."""
         return sum(each.number for each in self.kinds) - len(self.findings)
+
+
+def without_messages(levels: Collection[str]) -> str:
+    """Says that a log has no messages, and at which levels. Level `message` is no reason for that: nobody published."""
+    why = f" (eventlog.level = {', '.join(levels)})" if {*levels} - {"message"} else ""
+    return f"the log has no messages{why}"

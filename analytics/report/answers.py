@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ...judge.definitions import DEFINITIONS
-from ..audit.run_audit import Kind, RunAudit
+from ..audit.run_audit import Kind, RunAudit, without_messages
 from .report_data import DROPS, REFUSALS, RunReport
 from .words import names, number, plural
 
@@ -66,13 +66,14 @@ def reason(run: RunReport) -> str:
     if audit.verdict == "invalid":
         return f"The cluster broke its promises ({_listed(broken)})."
     if audit.verdict == "unknown":
-        if _holes(audit):
-            return f"Rows of the log are missing ({_listed(_holes(audit))}), and nobody can tell what they had."
+        if audit.holes:
+            return f"Rows of the log are missing ({_listed(audit.holes)}), and nobody can tell what they had."
         return f"Rows that decide may have been lost with the end of a boot ({_listed(broken)})."
     if not audit.published:
-        return f"Nothing in the log breaks a promise, but the log has no messages{_level(run)}."
-    told = f"{plural(audit.acked, 'acknowledged message')} of {number(audit.published)} published"
-    return _sentences(f"The cluster kept its promises for {told}", *_left_out(audit))
+        return f"Nothing in the log breaks a promise, but {without_messages(run.levels)}."
+    told = f"{plural(audit.acked, 'acknowledged message')} with QoS 1 or 2"
+    everything = f"{number(audit.published)} were published with any QoS"
+    return _sentences(f"The cluster kept its promises for {told}; {everything}", *_left_out(audit))
 
 
 def answers(run: RunReport) -> list[Answer]:
@@ -84,14 +85,16 @@ def _answer(run: RunReport, question: str, belongs: Callable[[Kind], bool]) -> t
     found = [each for each in run.audit.kinds if belongs(each)]
     wrong = [each for each in found if each.severity in ("fatal", "error")]
     notes = [*_notes(run, question)]
+    if run.audit.holes:
+        possible = f"Possible: {_listed(wrong)}" if wrong else "None was found"
+        return "unknown", _sentences(f"{possible}, but rows of the log are missing", *notes)
     if sum(each.number - each.unsure for each in wrong):
         return "yes", _sentences(f"Found: {_listed(found)}", *notes)
     if wrong:
         return "unknown", _sentences(f"Rows that decide may have been lost: {_listed(found)}", *notes)
-    if _holes(run.audit):
-        return "unknown", _sentences("None was found, but rows of the log are missing", *notes)
     if belongs in (_is_loss, _is_double, _is_reorder) and not run.audit.published:
-        return "unknown", _sentences(f"The log has no messages{_level(run)}", *notes)
+        none = without_messages(run.levels)
+        return "unknown", _sentences(f"{none[0].upper()}{none[1:]}", *notes)
     if found:
         return "allowed", _sentences(f"MQTT allows it: {_listed(found)}", *notes)
     if belongs is _is_refusal and run.total(REFUSALS):
@@ -125,10 +128,6 @@ def _reasons(run: RunReport, types: dict[str, str]) -> str:
     return names(dict.fromkeys(each.reason for each in run.counts if each.type in types), 4)
 
 
-def _holes(audit: RunAudit) -> list[Kind]:
-    return [each for each in audit.kinds if each.anomaly == "A0" and each.severity == "fatal"]
-
-
 def _listed(kinds: Iterable[Kind]) -> str:
     """Returns anomalies with the numbers of their findings, such as `A1 lost-acked: 2`."""
     numbers: dict[str, int] = {}
@@ -141,11 +140,6 @@ def title(anomaly: str) -> str:
     """Returns number and name of an anomaly; the number alone for one that this version does not know."""
     known = DEFINITIONS.get(anomaly)
     return known.title if known else anomaly
-
-
-def _level(run: RunReport) -> str:
-    """Returns the levels, for a log without messages. Level `message` is no reason for that: nobody published."""
-    return f" (eventlog.level = {names(run.levels)})" if {*run.levels} - {"message"} else ""
 
 
 def _sentences(*parts: str) -> str:

@@ -53,8 +53,9 @@ def _group(run: RunReport, source: str, anomaly: str, found: list[Html]) -> Html
     severities = dict.fromkeys(each.severity for each in kinds)
     known = DEFINITIONS.get(anomaly)
     told = "; ".join(
-        f"{each.kind}: {number(each.number)}" + (f", {number(each.unsure)} not sure" if each.unsure else "")
+        f"{each.kind}: {number(each.number)}" + (f", {number(unsure)} not sure" if unsure else "")
         for each in kinds
+        for unsure in [each.number if run.audit.doubts(anomaly) else each.unsure]
     )
     heading = tag(
         "summary",
@@ -78,7 +79,7 @@ def _finding(run: RunReport, source: str, shown: Shown, place: str) -> Html:
     at = found.at >> 16
     when = time_within(at, audit.first_ms, audit.last_ms) if audit.first_ms <= at <= audit.last_ms else "the whole run"
     facts = [("when", when), *_subject(found.subject), ("finding", found.id)]
-    if not found.sure:
+    if not found.sure or audit.doubts(found.anomaly):
         facts.insert(0, ("not sure", "rows that decide may have been lost"))
     listed = tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
     parts: list[Html] = [tag("h5", found.text), listed]

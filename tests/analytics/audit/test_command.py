@@ -46,8 +46,10 @@ def test_text_for_people() -> None:
     run = RunAudit("r", ("n1",), 20, 1000, 2000, 1900, "invalid", 9, 8, 7, 6, 5, kinds, (lost,))
     assert text([replace(run, published=0, dropped=4)], []).splitlines()[4:6] == [
         "  dropped 4 for reasons in the log: `strogoff analytics view drops` counts them",
-        "  no message in the log: `eventlog.level = message` writes them",
+        "  the log has no messages",
     ]
+    session = replace(run, published=0, levels=("message", "session"))
+    assert text([session], []).splitlines()[4] == "  the log has no messages (eventlog.level = message, session)"
     assert text([run], ["a damaged file"]).splitlines() == [
         "run r: invalid",
         "  20 events of 1 node, from 1970-01-01T00:00:01.000Z to 1970-01-01T00:00:02.000Z",
@@ -64,6 +66,18 @@ def test_text_for_people() -> None:
         "a damaged file",
         "so the verdicts are not known for certain",
     ]
+
+
+def test_no_finding_is_sure_while_rows_are_missing() -> None:
+    """The missing rows may explain it. That they are missing is sure."""
+    hole = Finding("A0", "gap", "fatal", Subject("n1"), 1000 << 16, "rows 2 to 3 are missing")
+    lost = Finding("A1", "queue", "fatal", Subject("n1", client="c"), 1500 << 16, "queue: for c")
+    kinds = (Kind("A0", "gap", "fatal", 1, 0), Kind("A1", "queue", "fatal", 3, 1))
+    run = RunAudit("r", ("n1",), 20, 1000, 2000, 1900, "unknown", 9, 8, 7, 6, 5, kinds, (hole, lost))
+    lines = [line.split(maxsplit=3) for line in text([run], []).splitlines()]
+    assert [line[3] for line in lines[6:8]] == ["1       0", "3       3"]
+    assert lines[10][3] == "rows 2 to 3 are missing"
+    assert lines[11][3] == "queue: for c (unsure: rows that decide may be lost)"
 
 
 @pytest.mark.parametrize(

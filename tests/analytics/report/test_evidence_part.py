@@ -58,6 +58,9 @@ def test_broken_promises_and_errors_are_unfolded() -> None:
 def test_kinds_are_counted() -> None:
     unsure = finding("A1", "fatal", sure=False, subject=Subject("n2"))
     assert "By kind: k: 2, 1 not sure." in said(run_of([finding("A1", "fatal"), unsure])).text
+    hole = said(run_of([finding("A0", "fatal"), finding("A1", "fatal")])).text
+    assert "By kind: k: 1." in hole and "By kind: k: 1, 1 not sure." in hole
+    assert hole.count("rows that decide may have been lost") == 1
 
 
 def test_a_stamp_outside_of_the_run_is_no_time() -> None:
