@@ -68,7 +68,7 @@ def measure(content: BufferedIOBase, complete: bool, before: int = 0) -> Extent:
     damaged = ended = False
     while not ended:
         try:
-            block = content.read(_BLOCK)
+            block = content.read1(_BLOCK)  # read() would drop what comes before the damage
         except DAMAGED:
             block, damaged = b"", True
         ended = not block

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import random
+import zlib
 from pathlib import Path
 
 import pytest
@@ -55,12 +56,30 @@ def test_a_damaged_compressed_file_is_read_up_to_its_last_whole_line() -> None:
     lines = [b"%d\n" % random.Random(number).getrandbits(900) for number in range(300)]
     packed = gzip.compress(b"".join(lines))
     found = packed_extent(packed[: len(packed) // 2])
+    readable = zlib.decompressobj(wbits=31).decompress(packed[: len(packed) // 2])
     assert found.damaged
-    assert found.size == len(b"".join(lines[: found.lines]))
-    assert found.lines < 300
+    assert found.size == readable.rfind(b"\n") + 1 == len(b"".join(lines[: found.lines]))
+    assert 100 < found.lines < 300
     assert packed_extent(b"no gzip")[:2] == (0, 0)
     whole = packed_extent(packed)
     assert (whole.lines, whole.damaged) == (300, False)
+
+
+def test_the_extent_of_a_compressed_file_with_wrong_bytes_can_be_read() -> None:
+    chance = random.Random(1)
+    lines = [b"%d\n" % chance.getrandbits(900) for _ in range(2000)]
+    packed = gzip.compress(b"".join(lines))
+    read = []
+    for _ in range(20):
+        wrong = bytearray(packed)
+        at = chance.randrange(len(packed) // 2, len(packed) - 8)
+        wrong[at : at + 4] = chance.randbytes(4)
+        found = packed_extent(bytes(wrong))
+        with gzip.open(io.BytesIO(wrong)) as unpacked:
+            assert len([*places(unpacked, found.size)]) == found.lines
+        assert found.damaged
+        read.append(found.lines)
+    assert min(read) > 500
 
 
 def test_content_is_found_under_the_name_that_the_file_has_now(tmp_path: Path) -> None:
