@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,8 @@ from .log_tail import LogTail
 
 LIMIT: Final = 1000
 """How many rows are printed by default."""
+MOST_FILES: Final = 10
+"""So many files are named for each reason."""
 POLL_S: Final = 0.5
 """With --watch, the pause between two looks at the files, in seconds."""
 
@@ -119,11 +121,20 @@ def _follow(arguments: argparse.Namespace) -> int:
 
 
 def not_read(tail: LogTail) -> list[str]:
-    """The files that were not read, or not to their end."""
-    texts = [f"the compressed file breaks off, its rest is missing here: {printable(file)}" for file in tail.damaged]
-    return texts + [
-        f"written by a newer version of Strogoff, and not read here: {printable(file)}" for file in tail.newer
+    """The files that were not read, or not as a whole."""
+    rejects = [f"{file} (lines: {lines})" for file, lines in sorted(tail.rejects.items())]
+    return [
+        *_named("the compressed file breaks off, its rest is missing here", tail.damaged),
+        *_named("written by a newer version of Strogoff, and not read here", tail.newer),
+        *_named("lines are no events, and not read here", rejects),
+        *_named("the name is not that of an event log, and not read here", tail.strangers),
     ]
+
+
+def _named(trouble: str, files: Sequence[str]) -> Iterator[str]:
+    yield from (f"{trouble}: {printable(file)}" for file in files[:MOST_FILES])
+    if len(files) > MOST_FILES:
+        yield f"{trouble}: {len(files) - MOST_FILES} more"
 
 
 def _watch(tail: LogTail, life: Life, printer: Printer) -> None:
@@ -167,7 +178,12 @@ class Printer:
         """What became of it, and what is not said."""
         more = self.rows - self.printed
         if self._json:
-            files = {"damaged": tail.damaged, "newer": tail.newer}
+            files = {
+                "damaged": tail.damaged,
+                "newer": tail.newer,
+                "rejects": tail.rejects,
+                "strangers": tail.strangers,
+            }
             self._say(_json({"rows": self.rows, "omitted": more, "became": became, **files}))
             return
         if more:

@@ -186,7 +186,7 @@ def test_what_is_not_understood_is_said(
     assert f"{len(paths)} files new, 0 continued, 0 unchanged" in said.out
     (log / "boot=1-000001.jsonl.zst").write_bytes(b"z")
     paths[0].write_bytes(paths[0].read_bytes().replace(b"node.start", b"node.begin"))
-    (log / "boot=1-900001.jsonl.gz").write_bytes(gzip.compress(os.urandom(999))[:500])
+    (log / "boot=1-900001.jsonl.gz").write_bytes(gzip.compress(os.urandom(999).hex().encode())[:500])
     (log / "boot=1-900002.jsonl").write_bytes(b'{"strogoff_eventlog":99}\n["x",1,2,3]\n')
     (log / "boot=1-900003.jsonl").write_bytes(b'["x",1')
     for _ in range(2):

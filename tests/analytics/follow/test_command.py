@@ -129,6 +129,22 @@ def test_files_of_a_newer_version_are_named(tmp_path: Path, capsys: pytest.Captu
     assert end["newer"] == [str(first.relative_to(log))]
 
 
+def test_lines_that_are_no_events_and_foreign_files_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The rows that are looked for may be in them."""
+    log = write_log(map(dict, PlantedLog(3, 200).rows()), tmp_path)
+    first, *_ = sorted(log.rglob("*.jsonl"))
+    first.write_bytes(first.read_bytes() + b"no row\n")
+    for number in range(12):
+        (log / f"notes-{number:02d}.txt").touch()
+    lines = said(capsys, str(log), "--client", "tx1")
+    file = str(first.relative_to(log))
+    assert f"lines are no events, and not read here: {file} (lines: 1)" in lines
+    foreign = "the name is not that of an event log, and not read here: "
+    assert lines[-11:] == [*(f"{foreign}notes-{number:02d}.txt" for number in range(10)), f"{foreign}2 more"]
+    end = json.loads(said(capsys, str(log), "--client", "tx1", "--format", "json")[-1])
+    assert end["rejects"] == {file: 1} and len(end["strangers"]) == 12
+
+
 def test_a_wrong_command_line_is_status_2(log: Path) -> None:
     assert main(["analytics", "follow", str(log)]) == 2
     assert main(["analytics", "follow", str(log), "--client", "c", "--mid", "n/1/1"]) == 2

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from strogoff.analytics.event_lines import header_line, row_line
 from strogoff.analytics.follow.log_tail import LogTail
 from strogoff.analytics.schema import MESSAGE, VERSION
 from strogoff.testing.log_audit.log_files import write_log
@@ -110,7 +111,7 @@ def test_later_rows_come_once_while_the_file_grows_and_gets_other_names(tmp_path
     opened.unlink()
     assert len([*tail.rows(everything)]) == len(lines) - 8
     assert [*tail.rows(everything)] == []
-    assert tail.rejects == 0
+    assert not tail.rejects
 
 
 def test_a_file_may_be_deleted_meanwhile(tmp_path: Path) -> None:
@@ -129,9 +130,55 @@ def test_wrong_lines_and_damaged_files_are_counted(tmp_path: Path) -> None:
     second.unlink()
     tail = LogTail(tmp_path)
     found = [*tail.rows(everything)]
-    assert tail.rejects == 2
+    assert tail.rejects == {str(first.relative_to(tmp_path)): 2}
     assert [Path(file).name for file in tail.damaged] == [second.name]
     assert len(found) < len(rows)
+
+
+def test_a_file_with_a_damaged_header_is_counted_line_by_line(tmp_path: Path) -> None:
+    """Nobody can tell what the values of its arrays mean."""
+    rows = written(tmp_path, seeds=1, size=1_000_000)
+    first, *_ = sorted(tmp_path.rglob("*.jsonl"))
+    lines = first.read_bytes().splitlines(keepends=True)
+    first.write_bytes(b"".join([lines[0].replace(b'"run_id"', b'"ran_id"'), *lines[1:]]))
+    tail = LogTail(tmp_path)
+    assert len([*tail.rows(everything)]) == len(rows) - len(lines) + 1
+    assert tail.rejects == {str(first.relative_to(tmp_path)): len(lines)}
+
+
+def test_a_wanted_line_that_is_no_row_is_counted(tmp_path: Path) -> None:
+    """It looks like one until it is decoded."""
+    written(tmp_path, seeds=1, size=1_000_000)
+    first, *_ = sorted(tmp_path.rglob("*.jsonl"))
+    first.write_bytes(first.read_bytes() + b'["no.type",900000,%d,1]\n' % (START_MS << 16))
+    tail = LogTail(tmp_path)
+    assert [*tail.rows(lambda line: b"no.type" in line)] == []
+    assert tail.rejects == {str(first.relative_to(tmp_path)): 1}
+
+
+def test_files_with_other_names_are_strangers(tmp_path: Path) -> None:
+    written(tmp_path, seeds=1)
+    hour = next(tmp_path.glob("date=*/hour=*"))
+    names = sorted(["notes.txt", str((hour / "boot=1.json").relative_to(tmp_path))])
+    for name in names:
+        (tmp_path / name).touch()
+    tail = LogTail(tmp_path)
+    assert [*tail.rows(everything)] and sorted(tail.strangers) == names
+    late = LogTail(tmp_path, since_ms=START_MS + 48 * 3_600_000)
+    assert [*late.rows(everything)] == [] and late.strangers == ["notes.txt"]
+
+
+def test_a_node_with_an_empty_disk_begins_with_boot_1_again(tmp_path: Path) -> None:
+    """In the directory of its former life, whose last boot was 2."""
+    directory = tmp_path / "date=2026-03-01/hour=11/node=n1"
+    directory.mkdir(parents=True)
+    for at, (boot, part) in enumerate([(1, 3), (2, 1), (1, 4)]):
+        rows = [row_line("node.stop", seq, (START_MS + 10 * at + seq) << 16, 1, {}) for seq in (1, 2)]
+        path = directory / f"boot={boot}-{part:06d}.jsonl"
+        path.write_bytes(header_line(f"r{at}", "n1", boot) + b"".join(rows))
+    (directory / "boot=1-000005.jsonl.open").touch()
+    found = [*LogTail(tmp_path).rows(everything)]
+    assert [row["run_id"] for row in found] == ["r0", "r0", "r1", "r1", "r2", "r2"]
 
 
 def test_rows_of_versions_without_a_header_line(tmp_path: Path) -> None:
