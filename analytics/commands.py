@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from . import output, pack
 from .audit import command as audit_command
@@ -21,7 +22,7 @@ from .report import command as report_command
 from .retrying import retry
 from .stream import command as stream_command
 from .trouble import Trouble as _Trouble
-from .trouble import check_log, check_out
+from .trouble import check_log, check_out, check_outside
 from .views import command as view_command
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ INCOMPLETE = 4
 """The exit status of an ingest that has not understood a part of the log."""
 
 _EXAMPLE = 60
+
+_UNREADABLE = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\] .*? reading file (?:file:(?://)?)?(.+?\.jsonl[.a-z]*)\. ")
 
 _MEMORY = re.compile(r"(\d{1,12})([kmgt])", re.IGNORECASE | re.ASCII)
 _BITS = {"k": 10, "m": 20, "g": 30, "t": 40}
@@ -113,6 +116,8 @@ def _memory(text: str) -> str:
 def _check_summary(arguments: argparse.Namespace) -> None:
     check_log(arguments.logdir)
     _check_out(arguments.out)
+    if arguments.out is not None:
+        check_outside(arguments.out, arguments.logdir)
 
 
 def _check_ingest(arguments: argparse.Namespace) -> None:
@@ -161,8 +166,26 @@ def _not_installed(error: ImportError) -> _Trouble:
 
 
 def _summary(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    print(retry(lambda: summary(spark, arguments.logdir, arguments.format, arguments.out)), end="")
+    from py4j.protocol import Py4JJavaError
+
+    spark.sparkContext.setLogLevel("OFF")  # Spark logs the trace of each failed task, and raises it, too
+    try:
+        text = retry(lambda: summary(spark, arguments.logdir, arguments.format, arguments.out))
+    except Py4JJavaError as error:
+        file = unreadable_file(str(error))
+        if file is None:
+            raise
+        advice = "`strogoff analytics ingest` keeps what stands in front of the damage"
+        raise _Trouble(f"{file} cannot be read to its end; {advice}") from None
+    spark.sparkContext.setLogLevel("ERROR")
+    print(text, end="")
     return 0
+
+
+def unreadable_file(error: str) -> str | None:
+    """The file that Spark could not read to its end, as the text of its error names it; None for another error."""
+    found = _UNREADABLE.search(error)
+    return None if found is None else unquote(found[1])
 
 
 def _ingest(arguments: argparse.Namespace) -> int:

@@ -33,6 +33,12 @@ def check_out(out: str, job: str) -> None:
         raise Trouble(f"--out {out} is a file; give a directory")
 
 
+def check_outside(out: str, logdir: str) -> None:
+    """Raise Trouble if `--out` is in the directory of the log: the files there would be strangers in the log."""
+    if "://" not in out and "://" not in logdir and Path(out).resolve().is_relative_to(Path(logdir).resolve()):
+        raise Trouble(f"--out {out} is in the directory of the log; give another one")
+
+
 def check_source(source: str, job: str) -> None:
     """Raise Trouble if a directory has neither the tables of an ingest nor an event log. `job` is for the text."""
     if "://" in source:

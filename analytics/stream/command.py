@@ -14,7 +14,7 @@ from zlib import crc32
 
 from ...judge.alerts import Limits
 from .. import output
-from ..trouble import Trouble, check_log
+from ..trouble import Trouble, check_log, check_outside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,8 +98,7 @@ def _check(arguments: argparse.Namespace) -> None:
             raise Trouble(f"{place}: stream needs directories that this machine has, not URLs")
     if Path(arguments.out).is_file():
         raise Trouble(f"--out {arguments.out} is a file; give a directory")
-    if Path(arguments.out).resolve().is_relative_to(Path(arguments.logdir).resolve()):
-        raise Trouble(f"--out {arguments.out} is in the directory of the log; give another one")
+    check_outside(arguments.out, arguments.logdir)
     check_log(arguments.logdir)
     limits_of(arguments)
     if arguments.mqtt is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import random
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from strogoff.analytics.commands import unreadable_file
 from strogoff.analytics.retrying import retry
 from strogoff.analytics.schema import SESSION
 from strogoff.cli import main
@@ -108,6 +110,36 @@ def test_a_file_renamed_while_it_is_read_is_no_error(spark: SparkSession, tmp_pa
     assert tried == 2
 
 
+@spark_tests
+def test_a_file_that_breaks_off_is_named_in_one_line(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "my log"
+    log(directory)
+    path = max(directory.rglob("*.jsonl"))
+    packed = path.with_name(f"{path.name}.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes())[:-20])
+    path.unlink()
+    assert main(["analytics", "summary", str(directory)]) == 1
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        f"strogoff analytics: {packed} cannot be read to its end; "
+        "`strogoff analytics ingest` keeps what stands in front of the damage\n"
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+
+
+def test_the_error_of_spark_names_the_file_that_breaks_off() -> None:
+    begin = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file"
+    end = "  SQLSTATE: KD001\n\tat org.apache.spark.X(X.scala:1)\nCaused by: java.io.EOFException: b.jsonl.gz. "
+    name = "node=n.1/boot=1-000001.jsonl.gz"
+    assert unreadable_file(f"failed: {begin} file:///my%20log/{name}.{end}") == f"/my log/{name}"
+    assert unreadable_file(f"failed: {begin} file:/log/{name}.{end}") == f"/log/{name}"
+    assert unreadable_file(f"failed: {begin} hdfs://there/log/{name}.{end}") == f"hdfs://there/log/{name}"
+    assert unreadable_file(f"failed: [OTHER] Encountered error while reading file file:///log/{name}.{end}") is None
+
+
 def test_unusable_directories_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +156,7 @@ def test_unusable_directories_are_reported(
     LoggedNode.write(_short(), tmp_path / "log")
     assert "is not overwritten" in said("summary", str(tmp_path / "log"), "--out", str(tmp_path / "log"))
     here, out = str(tmp_path / "log"), str(tmp_path / "out")
+    assert "is in the directory of the log; give another one" in said("summary", here, "--out", f"{here}/out")
     assert "not a URL" in said("ingest", "hdfs://log", "--out", out)
     assert "not a URL" in said("ingest", here, "--out", "s3a://out")
     assert "missing: no such directory" in said("ingest", str(tmp_path / "missing"), "--out", out)
