@@ -114,10 +114,7 @@ class _Audit:
         runs = _results(of_run, boots, _counts([judged, of_queues]), _kinds(findings), _first(findings, first))
         dropped, levels = _dropped(self.events), _levels(others)
         return Audit(
-            [
-                replace(each, dropped=dropped.get(each.run_id, 0), levels=levels.get(each.run_id, ()))
-                for each in runs
-            ],
+            [replace(each, dropped=dropped.get(each.run_id, 0), levels=levels.get(each.run_id, ())) for each in runs],
             findings,
         )
 

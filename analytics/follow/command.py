@@ -38,8 +38,8 @@ def add(jobs: Any) -> None:
     follow.set_defaults(check=_check, alone=_run)
     follow.add_argument("logdir", metavar="LOGDIR", help="directory of one or more nodes' event logs")
     whom = follow.add_mutually_exclusive_group(required=True)
-    whom.add_argument("--mid", metavar="NODE/BOOT/COUNTER", help="the message with this identity")
-    whom.add_argument("--client", metavar="ID", help="the client with this id, and the messages that it published")
+    whom.add_argument("--mid", metavar="NODE/BOOT/COUNTER", help="the message with this identity, in quotes")
+    whom.add_argument("--client", metavar="ID", help="the client with this id, and its messages and wills")
     follow.add_argument("--mountpoint", metavar="NAME", help="with --client: of this mountpoint; default: of any")
     follow.add_argument("--since", metavar="TIME", help="not earlier, such as 2026-03-01T12:00; UTC without a zone")
     follow.add_argument("--until", metavar="TIME", help="not later")
@@ -123,11 +123,12 @@ def _follow(arguments: argparse.Namespace) -> int:
 def not_read(tail: LogTail) -> list[str]:
     """The files that were not read, or not as a whole."""
     rejects = [f"{file} (lines: {lines})" for file, lines in sorted(tail.rejects.items())]
+    others = [f"{len(tail.strangers)}, such as {tail.strangers[0]}"] if tail.strangers else []
     return [
         *_named("the compressed file breaks off, its rest is missing here", tail.damaged),
         *_named("written by a newer version of Strogoff, and not read here", tail.newer),
         *_named("lines are no events, and not read here", rejects),
-        *_named("the name is not that of an event log, and not read here", tail.strangers),
+        *_named("files with other names than those of an event log, not read here", others),
     ]
 
 

@@ -5,7 +5,7 @@ This tells what the rows say, and judges nothing: `judge/` decides what is right
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,6 +28,15 @@ class _Receiver:
     over: bool = False
 
 
+@dataclass
+class _Link:
+    """How far the message came on the link to a node. `sender`: who sent it there; "" if nobody did."""
+
+    text: str
+    sender: str = ""
+    over: bool = False
+
+
 class Fate:
     """Takes the rows of one message in their order. It tells `most` receivers apart, and counts the rows of others."""
 
@@ -38,9 +47,15 @@ class Fate:
         self._answer = ""
         self._released = False
         self._receivers: dict[str, _Receiver] = {}
-        self._links: dict[str, str] = {}
-        """Node -> what is open on the link to it."""
-        self._routed = False
+        self._links: dict[str, _Link] = {}
+        """Links by the node at their end."""
+        self._routes: dict[tuple[str, str], set[str]] = {}
+        """Node that routed it, and shared subscription or "" -> the nodes that it was for."""
+
+    @property
+    def receivers(self) -> Collection[str]:
+        """The clients that are told apart."""
+        return self._receivers
 
     def ends(self, row: Row) -> bool:
         """Whether a row ends a session that still has the message."""
@@ -60,21 +75,23 @@ class Fate:
             lines.append("the log has no row that it was published")
         else:
             lines.append(self._of_publisher(self._publish))
-        if self._publish is not None and self._routed and not self._receivers and not self._links:
+        if self._publish is not None and self._routes and not self._receivers and not self._links:
             lines.append("it was for no session")
         lines += [f"{printable(client)}: {each.text}" for client, each in self._receivers.items()]
         if self._others:
             lines.append(f"more clients than {self._most}: {self._others} rows are about others")
-        return lines + [f"node {printable(node)}: {text}" for node, text in self._links.items() if text]
+        return lines + [f"node {printable(node)}: {each.text}" for node, each in self._links.items() if each.text]
 
     def open_ends(self) -> list[str]:
         """The receivers and links where it has no end yet, in words."""
         waiting = [f"{printable(client)}: {each.text}" for client, each in self._receivers.items() if not each.over]
-        return waiting + [f"node {printable(node)}: {text}" for node, text in self._links.items() if text]
+        return waiting + [f"node {printable(node)}: {each.text}" for node, each in self._links.items() if not each.over]
 
     def _of_publisher(self, publish: Row) -> str:
-        client, qos = printable(publish["client"]), publish["qos"]
-        if qos == 0:
+        client = printable(publish["client"])
+        if publish["type"] == "will.fire":
+            return f"{client}: this is its will, which has no acknowledgement"
+        if publish["qos"] == 0:
             return f"{client}: QoS 0, which has no acknowledgement"
         if not self._answer:
             return f"{client}: has got no acknowledgement"
@@ -92,8 +109,17 @@ class Fate:
     def _completed(self, _: Row) -> None:
         self._released = True
 
-    def _went(self, _: Row) -> None:
-        self._routed = True
+    def _went(self, row: Row) -> None:
+        node, group = row["node"], row.get("group", "")
+        if (node, group) in self._routes:
+            self._routed_again(node)
+        self._routes.setdefault((node, group), set()).update(row.get("nodes", ()))
+
+    def _routed_again(self, node: str) -> None:
+        """What the node had sent before arrives at other places: where the sessions are that it was for."""
+        for link in self._links.values():
+            if link.sender == node and not link.over:
+                link.text, link.over = f"was sent there by {printable(node)}, which routed it again later", True
 
     def _receiver(self, row: Row) -> _Receiver:
         known = self._receivers.get(row["client"])
@@ -136,13 +162,20 @@ class Fate:
         receiver.text, receiver.over = f"was not delivered: the session ended with its queue ({reason})", True
 
     def _left(self, row: Row) -> None:
-        self._links.setdefault(row["target"], f"was sent there by {printable(row['node'])}, and no row says it arrived")
+        sender, target = row["node"], row["target"]
+        planned = {each for (node, _), nodes in self._routes.items() if node == sender for each in nodes}
+        if planned and target not in planned:
+            self._routed_again(sender)
+        known = self._links.get(target)
+        if known is None or (known.over and known.text):
+            text = f"was sent there by {printable(sender)}, and no row says it arrived"
+            self._links[target] = _Link(text, sender)
 
     def _arrived(self, row: Row) -> None:
-        self._links[row["node"]] = ""
+        self._links[row["node"]] = _Link("", over=True)
 
     def _not_forwarded(self, row: Row) -> None:
-        self._links[row["target"]] = f"was not forwarded: {printable(row['reason'])}"
+        self._links[row["target"]] = _Link(f"was not forwarded: {printable(row['reason'])}")
 
     def _from(self, row: Row) -> str:
         return f" by {printable(row['node'])}{self._after(row)}"
@@ -156,6 +189,7 @@ class Fate:
 
 _STEPS: Final = {
     "pub.recv": Fate._published,
+    "will.fire": Fate._published,
     "pub.ack": Fate._acknowledged,
     "pub.comp": Fate._completed,
     "pub.route": Fate._went,

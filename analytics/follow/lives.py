@@ -7,7 +7,7 @@ rows in the order of their stamps, and remembers what joins them: connections, p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -28,6 +28,7 @@ MOST_OPEN: Final = 20
 _MID: Final = re.compile(rb'\["((?:[^"\\]|\\.)*)",([0-9]+),([0-9]+)\]')
 _ENDS: Final = ("sess.end", "sess.expire")
 _OF_PACKET: Final = ("dlv.rel", "dlv.comp")
+_PUBLISHES: Final = ("pub.recv", "will.fire")
 
 
 class Life(Protocol):
@@ -84,8 +85,8 @@ class MessageLife:
         return True
 
     def depth(self, row: Row) -> int:
-        """As `Life.depth`: everything behind the PUBLISH is indented."""
-        return int(row["type"] != "pub.recv")
+        """As `Life.depth`: everything behind the PUBLISH or the will is indented."""
+        return int(row["type"] not in _PUBLISHES)
 
     def tag(self, row: Row) -> str:  # noqa: ARG002 - there is one message
         """As `Life.tag`."""
@@ -97,7 +98,8 @@ class MessageLife:
 
 
 class ClientLife:
-    """The rows of one client, and of the messages that it published, at all nodes.
+    """The rows of one client, and of the messages and wills that it published, at all nodes. Ends of sessions that have
+    one of them belong to it.
 
     `mountpoint` None: any. A row without mountpoint belongs to the connection that it names; if the log does not have
     the begin of that connection, the row is taken.
@@ -110,6 +112,9 @@ class ClientLife:
         self._connections: dict[tuple[str, int, int], str] = {}
         self._published: dict[Mid, Fate] = {}
         self._bytes: dict[bytes, Mid] = {}
+        self._queued: dict[str, set[Mid]] = {}
+        """Client -> the messages that entered its queue."""
+        self._ends = tuple(map(_bytes, _ENDS))
         self._counts: dict[str, int] = {}
 
     def wants(self, line: bytes) -> bool:
@@ -117,22 +122,30 @@ class ClientLife:
         if self._needle in line:
             return True
         found = _MID.search(line) if self._bytes else None
-        return found is not None and found[0] in self._bytes
+        if found is not None:
+            return found[0] in self._bytes
+        return bool(self._queued) and any(kind in line for kind in self._ends)
 
     def takes(self, row: Row) -> bool:
         """As `Life.takes`."""
         mid = _mid(row) if "mid" in row else None
         fate = self._published.get(mid) if mid is not None else None
-        if fate is not None:
+        if mid is not None and fate is not None:
             fate.add(row)
+            if row["type"] == "q.enq" and row["client"] in fate.receivers:
+                self._queued.setdefault(row["client"], set()).add(mid)
+        ended = [each for each in self._having(row) if each.ends(row)]
+        for each in ended:
+            each.add(row)
         own = row.get("client") == self._client and self._here(row)
         if own:
             self._note(row, mid)
-        return own or fate is not None
+        return own or fate is not None or bool(ended)
 
     def depth(self, row: Row) -> int:
-        """As `Life.depth`: steps of messages are indented, but for the client's own PUBLISH."""
-        return int("mid" in row and not (row["type"] == "pub.recv" and row["client"] == self._client))
+        """As `Life.depth`: steps of messages are indented, but for the client's own PUBLISH and will."""
+        own = row.get("client") == self._client
+        return int(not own or ("mid" in row and row["type"] not in _PUBLISHES))
 
     def tag(self, row: Row) -> str:
         """As `Life.tag`."""
@@ -151,9 +164,10 @@ class ClientLife:
             "dlv.ack": "acknowledged by it",
             "q.drop": "dropped for it",
             "q.expire": "expired for it",
+            "will.fire": "wills published",
         }
         lines = [", ".join(f"{self._counts.get(kind, 0)} {name}" for kind, name in names.items())]
-        if not any(self._counts.get(kind) for kind in ("pub.recv", "q.enq", "dlv.send")):
+        if not any(self._counts.get(kind) for kind in (*_PUBLISHES, "q.enq", "dlv.send")):
             lines.append(
                 "the log has no message that it published or got: there was none, or eventlog.level was not message"
             )
@@ -173,16 +187,28 @@ class ClientLife:
             mountpoint = ""
         return self._mountpoint is None or mountpoint is None or mountpoint == self._mountpoint
 
+    def _having(self, row: Row) -> Iterator[Fate]:
+        """The messages that the session of a row may have, if the row is its end."""
+        if row["type"] in _ENDS:
+            yield from (self._published[mid] for mid in self._queued.get(row["client"], ()))
+
     def _note(self, row: Row, mid: Mid | None) -> None:
         kind = row["type"]
         self._counts[kind] = self._counts.get(kind, 0) + 1
-        if kind == "pub.recv" and mid is not None:
+        if kind in _PUBLISHES and mid is not None:
             fate = self._published[mid] = Fate(MOST_RECEIVERS)
             fate.add(row)
             self._bytes[_bytes(mid)] = mid
             if len(self._published) > MOST_MESSAGES:
-                oldest = next(iter(self._published))
-                del self._published[oldest], self._bytes[_bytes(oldest)]
+                self._forget(next(iter(self._published)))
+
+    def _forget(self, mid: Mid) -> None:
+        for client in self._published[mid].receivers:
+            if client in self._queued:
+                self._queued[client].discard(mid)
+                if not self._queued[client]:
+                    del self._queued[client]
+        del self._published[mid], self._bytes[_bytes(mid)]
 
 
 def short(mid: Mid) -> str:

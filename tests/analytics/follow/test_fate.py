@@ -71,6 +71,41 @@ def test_lost_on_a_link() -> None:
     ]
 
 
+def test_a_will_is_published_without_an_acknowledgement() -> None:
+    made = fate({"type": "will.fire", "client": "willy", "topic": "t"}, ROUTE, ENQ, SEND, GOT)
+    assert made.lines() == [
+        "willy: this is its will, which has no acknowledgement",
+        "rx: delivered by n1 after 4 ms",
+    ]
+
+
+LEFT = "was sent there by n1, and no row says it arrived"
+ANEW = "was sent there by n1, which routed it again later"
+
+
+def test_a_link_is_over_when_the_message_is_routed_again() -> None:
+    """Its sessions are at another node now, such as the one that had sent it."""
+    route, send = ROUTE | {"nodes": ["n2"]}, {"type": "fwd.send", "target": "n2"}
+    there = {"type": "fwd.send", "target": "n3"}, {"type": "fwd.recv", "node": "n3", "source": "n1"}
+    for again in ([ROUTE | {"targets": ["rx"]}], there):
+        made = fate(RECV, route, send, *again, ENQ, SEND, GOT)
+        assert (made.lines()[-1], made.open_ends()) == (f"node n2: {ANEW}", [])
+        back = fate(RECV, route, send, *again, send)
+        assert back.open_ends() == [f"node n2: {LEFT}"]
+    lost = fate(RECV, route, send, there[0])
+    assert lost.open_ends() == [f"node n3: {LEFT}"]
+
+
+def test_a_message_for_several_nodes_is_not_routed_again() -> None:
+    route = ROUTE | {"nodes": ["n2", "n3"]}
+    sends = [{"type": "fwd.send", "target": node} for node in ("n2", "n3")]
+    shared = ROUTE | {"group": "$share/g/t", "nodes": ["n4"]}
+    made = fate(RECV, route, shared, *sends, {"type": "fwd.send", "target": "n4"})
+    assert made.open_ends() == [f"node {node}: {LEFT}" for node in ("n2", "n3", "n4")]
+    passed_on = fate(RECV, route, *sends, ROUTE | {"node": "n3"})
+    assert len(passed_on.open_ends()) == 2
+
+
 def test_a_session_that_ends_takes_its_queue_along() -> None:
     end = {"type": "sess.end", "client": "rx", "epoch": 3, "reason": "clean_start"}
     made = fate(RECV, ENQ)

@@ -105,6 +105,53 @@ def test_what_became_of_a_client_names_messages_without_an_end(monkeypatch: pyte
     assert life.became()[1:] == ["1 more messages without an end"]
 
 
+def sent_to(client: str, counter: int = 1, epoch: int = 3) -> list[Row]:
+    """Returns the rows of a message of tx that waits for a client."""
+    mid = ("n1", 1, counter)
+    return [
+        steps(counter, type="pub.recv", mid=mid, client="tx", topic="t", qos=1, conn=1),
+        steps(counter, type="q.enq", mid=mid, client=client, epoch=epoch, topic="t", qos=1),
+    ]
+
+
+def test_the_end_of_a_session_is_the_end_of_what_it_had() -> None:
+    """As in the life of the message."""
+    life = ClientLife("tx")
+    rows = [*sent_to("rx"), *sent_to("rx", 2, epoch=4), *sent_to("other", 3)]
+    end = steps(9, type="sess.end", client="rx", epoch=3, reason="clean_start")
+    nobody = steps(9, type="sess.expire", client="nobody", epoch=3)
+    assert of(life, [*rows, end, end | {"epoch": 2}, nobody]) == [*rows, end]
+    assert life.depth(end) == 1
+    assert life.became()[1:] == [
+        "message n1/1/2: rx: waits in the queue at n1",
+        "message n1/1/3: other: waits in the queue at n1",
+    ]
+    assert of(ClientLife("tx"), [end]) == []
+
+
+def test_a_forgotten_message_waits_for_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lives, "MOST_MESSAGES", 1)
+    life = ClientLife("tx")
+    assert of(life, [*sent_to("rx"), *sent_to("other", 2)])
+    ends = [steps(9, type="sess.expire", client=client, epoch=3) for client in ("rx", "other")]
+    assert of(life, ends) == ends[1:]
+
+
+def test_a_will_is_a_message_that_its_client_published() -> None:
+    mid = ("n2", 1, 7)
+    fire = steps(1, type="will.fire", client="willy", topic="t", mid=mid)
+    hops = [
+        steps(2, type="q.enq", mid=mid, client="rx", epoch=3, topic="t", qos=1),
+        steps(3, type="fwd.recv", mid=mid, source="n2"),
+    ]
+    life = ClientLife("willy")
+    assert of(life, [fire, *hops]) == of(MessageLife(mid), [fire, *hops]) == [fire, *hops]
+    assert [life.depth(row) for row in (fire, *hops)] == [0, 1, 1] == [MessageLife(mid).depth(r) for r in (fire, *hops)]
+    counts, waiting = life.became()
+    assert counts.endswith("1 wills published")
+    assert waiting == "message n2/1/7: rx: waits in the queue at n1"
+
+
 def test_a_log_without_messages_is_not_taken_for_a_client_without_messages() -> None:
     life = ClientLife("c")
     opened = steps(1, type="conn.open", client="c", conn=1, mountpoint="")
