@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from . import output, pack
 from .audit import command as audit_command
 from .follow import command as follow_command
 from .generate import command as generate_command
-from .interrupts import Interrupted, interruptible
+from .interrupts import Interrupted, interruptible, java_may_be_gone
 from .java import JavaMissing
 from .manifest import Unusable
 from .report import command as report_command
@@ -53,9 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     except (_Trouble, JavaMissing, OSError) as trouble:
         print(f"strogoff analytics: {trouble}", file=sys.stderr)
         return 1
-    except Interrupted as signalled:
+    except KeyboardInterrupt as signalled:
         print("strogoff analytics: interrupted", file=sys.stderr)
-        return 128 + signalled.number
+        return 128 + (signalled.number if isinstance(signalled, Interrupted) else signal.SIGINT)
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -154,11 +155,13 @@ def _run(arguments: argparse.Namespace) -> int:
             with interruptible():  # again, because Spark has replaced the handler for Ctrl-C
                 return job(spark, arguments)
         except Interrupted:
-            spark.sparkContext.setLogLevel("OFF")  # Spark reports each task that its stop ends
+            with java_may_be_gone():
+                spark.sparkContext.setLogLevel("OFF")  # Spark reports each task that its stop ends
             raise
         finally:
             if ours:
-                spark.stop()
+                with java_may_be_gone():
+                    spark.stop()
 
 
 def _not_installed(error: ImportError) -> _Trouble:

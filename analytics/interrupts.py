@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -38,6 +39,17 @@ def interruptible() -> Iterator[None]:
         logging.disable(disabled)
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+@contextmanager
+def java_may_be_gone() -> Iterator[None]:
+    """Let calls fail that no Java answers: a signal to the group of processes ends Java, too, as `timeout` and systemd
+    send it. pyspark warns then, and py4j raises."""
+    from py4j.protocol import Py4JNetworkError
+
+    with warnings.catch_warnings(), suppress(ConnectionError, EOFError, Py4JNetworkError):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
 
 
 def _interrupt(number: int, _: FrameType | None) -> NoReturn:

@@ -27,6 +27,9 @@ LIMIT: Final = 50
 MOST: Final = 100_000
 """The largest such number: the driver holds these rows."""
 
+LATEST_MS: Final = ((1 << 63) - 1) >> schema.LOGICAL_BITS
+"""The latest time of a stamp, in the year 6429."""
+
 _MINUTES = ("hour", "minute")
 
 
@@ -52,12 +55,14 @@ def add(jobs: Any, add_spark: Callable[[argparse.ArgumentParser], None]) -> None
 
 
 def time_ms(text: str) -> int:
-    """Milliseconds since 1970 of a time in ISO 8601, which is UTC if it names no zone. Raises ArgumentTypeError."""
+    """Milliseconds since 1970 of a time in ISO 8601, which is UTC if it names no zone. A time that no stamp can have is
+    the first or the last one of stamps. Raises ArgumentTypeError."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r:.60} is no time; write it as 2026-03-01T11:30") from None
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    ms = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    return min(max(ms, 0), LATEST_MS)
 
 
 def between(events: DataFrame, since_ms: int | None, until_ms: int | None) -> DataFrame:

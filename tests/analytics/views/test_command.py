@@ -135,3 +135,10 @@ def test_times_are_utc_unless_they_name_a_zone() -> None:
     assert time_ms("2026-03-01") == START_MS - 11 * 3_600_000
     with pytest.raises(argparse.ArgumentTypeError, match="'soon' is no time"):
         time_ms("soon")
+
+
+def test_a_time_beyond_all_stamps_is_the_last_one_of_them() -> None:
+    """A stamp has 64 bits, one of them for the sign, so that it is a number of Spark."""
+    for text in ("9999-12-31", "9999-12-31T23:59-12:00", "6429-12-31"):
+        assert time_ms(text) == ((1 << 63) - 1) >> 16
+    assert time_ms("0001-01-01") == time_ms("0001-01-01T00:00+12:00") == 0
