@@ -24,7 +24,8 @@ USAGE = """usage: strogoff COMMAND ...
   stop       [-c|--conf FILE] [--data-dir DIR]   stop the node of this configuration in order, and wait for its end
   config     check FILE | reference              check a vernemq.conf; list every key
   sim        [--seeds N] [...]                   simulate nodes under faults and check their guarantees
-  analytics  summary|ingest LOGDIR [...]         PySpark jobs on event logs
+  analytics  JOB [...]                           jobs on event logs: summary, follow, ingest, audit, report,
+                                                 view, stream, generate, pack
   reset      DIR                                 empty the data directory of a node that its cluster refuses
   repair     DIR                                 repair the damaged databases of a node, and report the loss
   version

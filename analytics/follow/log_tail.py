@@ -2,8 +2,8 @@
 
 The rows of one writer (a node in one directory) rise, file by file, in the order of the first stamps of its files. The
 names do not tell that order: a node with an empty disk begins with boot 1 again. So the rows of all nodes are merged
-with one open file and one row of each in memory. A tail remembers for each file where it stopped, and goes on there: a file that the
-broker completes or compresses meanwhile keeps its places (`log_sources.py`).
+with one open file and one row of each in memory. A tail remembers for each file where it stopped, and goes on there: a
+file that the broker completes or compresses meanwhile keeps its places (`log_sources.py`).
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from ...judge.definitions import DEFINITIONS
 from ...judge.findings import Finding, verdict
 from ...judge.planted.background import LEAST_NODES, Size
 from ...judge.planted.expected import Expected
@@ -100,17 +101,19 @@ def cases_of(text: str) -> list[str]:
     for word in filter(None, (each.strip() for each in text.split(","))):
         named = [name for name, case in CASES.items() if _means(word, name, case.anomalies, case.wrong)]
         if not named:
-            raise Trouble(f"--plant {word}: there is no such {_nearest(word)}")
+            raise Trouble(f"--plant {word}: {_nearest(word)}")
         found.update(dict.fromkeys(named))
     return list(found)
 
 
 def _nearest(word: str) -> str:
-    """What the word may have been meant for: all anomalies if it looks like one, the names of all cases otherwise."""
+    """What the word may have been meant for: anomalies with a case if it looks like one, the names of all cases
+    otherwise."""
     if not re.fullmatch("[aA][0-9]+", word):
-        return f"case. Cases: {' '.join(sorted(CASES))}"
-    known = {each for case in CASES.values() for each in case.anomalies}
-    return f"anomaly. Anomalies: {' '.join(sorted(known, key=lambda each: int(each[1:])))}"
+        return f"there is no such case. Cases: {' '.join(sorted(CASES))}"
+    planted = {each for case in CASES.values() for each in case.anomalies}
+    trouble = "this anomaly has no case" if word.upper() in DEFINITIONS else "there is no such anomaly"
+    return f"{trouble}. Anomalies with cases: {' '.join(sorted(planted, key=lambda each: int(each[1:])))}"
 
 
 def _means(word: str, name: str, anomalies: Sequence[str], wrong: bool) -> bool:

@@ -50,9 +50,10 @@ def add(jobs: Any, add_spark: Callable[[argparse.ArgumentParser], None]) -> None
     add_spark(stream)
 
 
+_SLOW: Final = "10s"
 _DURATIONS: Final = (
     ("--late", "30s", "an acknowledged message must be sent to connected subscribers in this time"),
-    ("--slow", "10s", "a connected subscriber must answer in this time; 0s: no such alerts"),
+    ("--slow", _SLOW, "a connected subscriber must answer in this time; 0s: no such alerts"),
     ("--delay", "10s", "rows that come so much later than those of other nodes are dropped"),
     ("--every", "5s", "a batch begins so often"),
 )
@@ -82,7 +83,7 @@ def limits_of(arguments: argparse.Namespace) -> Limits:
     if not arguments.late or not arguments.every:
         raise Trouble("--late and --every must be longer than 0")
     if arguments.slow > arguments.late:
-        raise Trouble("--slow must not be longer than --late: messages are judged after --late")
+        raise Trouble(f"--slow ({_SLOW} by default) must not be longer than --late: messages are judged after --late")
     return Limits(
         late_ms=arguments.late,
         slow_ms=arguments.slow,

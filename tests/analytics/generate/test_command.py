@@ -11,6 +11,7 @@ from strogoff.analytics.generate.command import EXPECTED, LOG, cases_of, size_of
 from strogoff.analytics.log_sources import find
 from strogoff.analytics.schema import validate
 from strogoff.cli import main
+from strogoff.judge.definitions import DEFINITIONS
 from strogoff.judge.planted.generate import CASES
 from strogoff.judge.run import judge
 from strogoff.testing.log_audit.log_files import read_log
@@ -109,8 +110,11 @@ def test_errors_say_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "--messages", "10000000", "--hours", "0.1"
     )
     nothing = trouble("--messages", "9", "--plant", "A1,A99")
-    assert "--plant A99: there is no such anomaly. Anomalies: A0 A1 A2" in nothing
+    assert "--plant A99: there is no such anomaly. Anomalies with cases: A0 A1 A2" in nothing
     assert "stale-route" not in nothing
+    (absent, *_) = sorted({*DEFINITIONS} - {each for case in CASES.values() for each in case.anomalies})
+    defined = trouble("--messages", "9", "--plant", absent.lower())
+    assert f"--plant {absent.lower()}: this anomaly has no case. Anomalies with cases: A0 A1 A2" in defined
     unknown = trouble("--messages", "9", "--plant", "stale")
     assert "--plant stale: there is no such case. Cases: accepted-" in unknown and " stale-route " in unknown
     (tmp_path / "full").mkdir()

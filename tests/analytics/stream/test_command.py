@@ -39,7 +39,8 @@ def test_wrong_numbers(words: tuple[str, str], capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--slow", "31s"), "--slow must not be longer than --late"),
+        (("--slow", "31s"), "--slow (10s by default) must not be longer than --late"),
+        (("--late", "5s"), "--slow (10s by default) must not be longer than --late"),
         (("--late", "0s", "--slow", "0s"), "--late and --every"),
         (("--every", "0s"), "--late and --every"),
         (("--mqtt", "http://h"), "give mqtt://HOST:PORT"),
