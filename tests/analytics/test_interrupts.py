@@ -42,7 +42,11 @@ def test_ctrl_c_ends_a_job_without_spark_in_one_line(capsys: pytest.CaptureFixtu
         signal.raise_signal(signal.SIGINT)
         return 0
 
-    assert run(argparse.Namespace(check=lambda _: None, alone=job)) == 130
+    try:
+        status = run(argparse.Namespace(check=lambda _: None, alone=job))
+    except KeyboardInterrupt:  # it would end all tests
+        status = 0
+    assert status == 130
     assert capsys.readouterr().err == "strogoff analytics: interrupted\n"
 
 

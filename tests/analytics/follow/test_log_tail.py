@@ -144,6 +144,8 @@ def test_a_file_with_a_damaged_header_is_counted_line_by_line(tmp_path: Path) ->
     tail = LogTail(tmp_path)
     assert len([*tail.rows(everything)]) == len(rows) - len(lines) + 1
     assert tail.rejects == {str(first.relative_to(tmp_path)): len(lines)}
+    unwanted = LogTail(tmp_path)
+    assert [*unwanted.rows(lambda _: False)] == [] and unwanted.rejects == tail.rejects
 
 
 def test_a_wanted_line_that_is_no_row_is_counted(tmp_path: Path) -> None:
