@@ -45,7 +45,7 @@ class RunAudit:
     """How often the log gives a reason for which a client or a node did not get a message: a full queue, for example.
     No promise is broken then, and yet somebody lacks the message."""
     levels: tuple[str, ...] = ()
-    """The values of eventlog.level with which boots began."""
+    """The values of eventlog.level with which boots began; they tell whether messages are in the log."""
 
     @property
     def holes(self) -> tuple[Kind, ...]:

@@ -70,7 +70,7 @@ def reason(run: RunReport) -> str:
             return f"Rows of the log are missing ({_listed(audit.holes)}), and nobody can tell what they had."
         return f"Rows that decide may have been lost with the end of a boot ({_listed(broken)})."
     if not audit.published:
-        return f"Nothing in the log breaks a promise, but {without_messages(run.levels)}."
+        return f"Nothing in the log breaks a promise, but {without_messages(audit.levels)}."
     told = f"{plural(audit.acked, 'acknowledged message')} with QoS 1 or 2"
     everything = f"{number(audit.published)} were published with any QoS"
     return _sentences(f"The cluster kept its promises for {told}; {everything}", *_left_out(audit))
@@ -93,7 +93,7 @@ def _answer(run: RunReport, question: str, belongs: Callable[[Kind], bool]) -> t
     if wrong:
         return "unknown", _sentences(f"Rows that decide may have been lost: {_listed(found)}", *notes)
     if belongs in (_is_loss, _is_double, _is_reorder) and not run.audit.published:
-        none = without_messages(run.levels)
+        none = without_messages(run.audit.levels)
         return "unknown", _sentences(f"{none[0].upper()}{none[1:]}", *notes)
     if found:
         return "allowed", _sentences(f"MQTT allows it: {_listed(found)}", *notes)

@@ -74,7 +74,6 @@ def _runs(events: DataFrame, audits: Sequence[RunAudit]) -> tuple[RunReport, ...
             counts=tuple(Count(**(each | {"nodes": tuple(each["nodes"])})) for each in counts.rows[run]),
             other_counts=counts.omitted[run],
             settings=facts[run].settings[:SETTINGS],
-            levels=facts[run].levels,
         )
         for run, audit in runs.items()
     )

@@ -24,7 +24,6 @@ class Facts:
     splits: tuple[Split, ...] = ()
     faults: tuple[Fault, ...] = ()
     settings: tuple[Setting, ...] = ()
-    levels: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -34,7 +33,6 @@ class _Read:
     incidents: Incidents = field(default_factory=Incidents)
     faults: list[Fault] = field(default_factory=list)
     settings: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    levels: set[str] = field(default_factory=set)
 
     def note(self, row: Row) -> None:
         kind = row["type"]
@@ -49,7 +47,6 @@ class _Read:
             self._setting(row["key"], row.get("new") or "", row["node"])
         elif kind in ("node.start", "node.join"):
             self.partitions.note(row)
-            self.levels.add(row.get("level") or "unknown")
             for key, value in settings_of(row):
                 self._setting(key, value, row["node"])
 
@@ -79,7 +76,6 @@ def facts_of(rows: Iterable[Row], boots: Mapping[tuple[str, int], BootRows]) -> 
         ),
         faults=tuple(read.faults),
         settings=tuple(Setting(*key, tuple(sorted(nodes))) for key, nodes in sorted(read.settings.items())),
-        levels=tuple(sorted(read.levels)),
     )
 
 

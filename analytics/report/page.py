@@ -115,8 +115,9 @@ def _run(place: str, run: RunReport, source: str) -> Html:
 
 def _partly(run: RunReport) -> Html | None:
     """Returns a warning if some nodes have logged messages, and others have not."""
-    others = [each for each in run.levels if each != "message"]
-    if not others or "message" not in run.levels:
+    levels = run.audit.levels
+    others = [each for each in levels if each != "message"]
+    if not others or "message" not in levels:
         return None
     told = f"Some boots had another eventlog.level ({names(others)}): what they did with messages is not in the log."
     return tag("p", told, class_="verdict unknown")

@@ -158,7 +158,7 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class RunReport:
     """All about one run. `findings`: the first ones of each kind; `other_counts`: how many more reasons there are than
-    in `counts`; `levels`: the values of eventlog.level, which tell whether messages are in the log."""
+    in `counts`."""
 
     audit: RunAudit
     timeline: Timeline
@@ -166,7 +166,6 @@ class RunReport:
     counts: tuple[Count, ...] = ()
     other_counts: int = 0
     settings: tuple[Setting, ...] = ()
-    levels: tuple[str, ...] = ()
 
     @property
     def other_findings(self) -> int:

@@ -84,6 +84,8 @@ def test_each_planted_case_is_a_run_of_its_own(spark: SparkSession, tmp_path: Pa
         stamps = [row["hlc"] >> 16 for row in runs[name]]
         assert (result.first_ms, result.last_ms) == (min(stamps), max(stamps))
         assert result.nodes == tuple(sorted({row["node"] for row in runs[name]}))
+        begins = [row for row in runs[name] if row["type"] in ("node.start", "node.join")]
+        assert result.levels == tuple(sorted({row.get("level") or "unknown" for row in begins}))
         assert sum(each.number for each in result.kinds) == len(whole.findings) and result.omitted == 0
     assert {each.verdict for each in results.values()} == {"valid", "invalid", "unknown"}
 

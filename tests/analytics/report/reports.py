@@ -91,7 +91,6 @@ def planted(cases: Iterable[str], messages: int = 150, positions: int = 1) -> Ru
         replace(timeline, points=(Point(audit.first_ms, audit.nodes[0], 3, 2, 1, 0, 0, 400, 900),)),
         tuple(shown(each, evidence) for each in first_of_each_kind(judged.findings)),
         settings=facts.settings,
-        levels=facts.levels,
     )
 
 

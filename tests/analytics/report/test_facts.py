@@ -79,12 +79,11 @@ def test_settings_are_those_that_were_in_force_at_any_time() -> None:
         Setting("queue_replicas", "1", ("n1",)),
         Setting("queue_replicas", "2", ("n1", "n2")),
     )
-    assert found.levels == ("message", "session")
 
 
 def test_an_old_log_names_no_settings() -> None:
     found = facts_of([row("node.start", 1, settings=None, level=None)], {})
-    assert (found.settings, found.levels) == ((), ("unknown",))
+    assert found.settings == ()
 
 
 def test_no_rows_tell_nothing() -> None:

@@ -71,12 +71,12 @@ def test_nothing_comes_from_the_network() -> None:
 def nasty() -> RunReport:
     """Everything that a client or a log can choose is markup."""
     subject = Subject(NASTY, NASTY, NASTY, 1, (NASTY, 1, 2), NASTY, NASTY)
-    run = run_of([Finding("A1", NASTY, "fatal", subject, BEGIN_MS << 16, NASTY)], run_id=NASTY, nodes=(NASTY,))
+    found = [Finding("A1", NASTY, "fatal", subject, BEGIN_MS << 16, NASTY)]
+    run = run_of(found, run_id=NASTY, nodes=(NASTY,), levels=(NASTY, "message"))
     return replace(
         run,
         counts=(Count("q.drop", NASTY, 1, BEGIN_MS, BEGIN_MS, (NASTY,)),),
         settings=(Setting(NASTY, NASTY, (NASTY,)),),
-        levels=(NASTY, "message"),
     )
 
 
@@ -158,8 +158,8 @@ def test_a_log_without_events_is_no_valid_one() -> None:
 
 def test_boots_without_messages_among_others_are_a_warning() -> None:
     warning = "what they did with messages is not in the log"
-    assert warning in Parsed(page(report_of(replace(run_of(), levels=("message", "session"))))).text
-    assert warning not in Parsed(page(report_of(replace(run_of(), levels=("message",))))).text
+    assert warning in Parsed(page(report_of(run_of(levels=("message", "session"))))).text
+    assert warning not in Parsed(page(report_of(run_of(levels=("message",))))).text
 
 
 def test_the_same_report_gives_the_same_page() -> None:
