@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.broker.connection.transport import PEER_CLOSED
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Disconnect, Pingreq, Pingresp, Puback, Pubcomp, Publish, Pubrec, Pubrel, Will
 from strogoff.netsplit.policy import ViewState
@@ -304,7 +305,8 @@ def test_messages_and_disconnect_behind_one_of_qos_2_are_handled_after_it() -> N
     client = broker.persistent("p", will=Will("will", b"", 0, False))
     broker.hold_disk()
     client.ask(publish("t", b"first", 2, 7), publish("t", b"second"), Disconnect())
-    client.break_off()
+    connection = next(each for each in broker.node.connections.values() if each.client_id == "p")
+    connection.lost(PEER_CLOSED)
     broker.free_disk()
     assert subscriber.payloads() == [b"first", b"second"]
 
