@@ -20,8 +20,9 @@ class Systree:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._timer: Timer | None = None
-        self.values: Callable[[], dict[str, int]] = dict
-        """Returns metric -> value, added up over its labels. The administration server sets it, when it has started."""
+        self.values: Callable[[], dict[str, int]] = self._counters
+        """Returns metric -> value, added up over its labels. The administration server adds its metrics; an embedded node
+        may have none."""
 
     def start(self) -> None:
         """Schedule the next round as the options are now. Each round schedules the next one."""
@@ -29,6 +30,19 @@ class Systree:
         self._node.env.timers.cancel(self._timer)
         if options.systree_enabled and options.systree_interval_ms > 0:
             self._timer = self._node.env.timers.at(self._node.env.now + options.systree_interval_ms, self._round)
+
+    def _counters(self) -> dict[str, int]:
+        node = self._node
+        totals: dict[str, int] = {}
+        for name, _, value in node.env.counters.rows():
+            totals[name] = totals.get(name, 0) + value
+        gauges = {
+            "router_subscriptions": node.router.subscriptions,
+            "retain_messages": node.retained.count,
+            "queue_processes": len(node.sessions),
+            "total_active_connections": len(node.connections),
+        }
+        return totals | gauges
 
     def _round(self) -> None:
         self._publish_rest(iter(self.values().items()), self.start)

@@ -36,6 +36,15 @@ def test_values_come_every_interval() -> None:
     assert len(reader.messages()) == len(first)
 
 
+def test_a_node_without_an_administration_server_publishes_its_counters() -> None:
+    """For example one that is embedded in another program."""
+    broker = BrokerHarness(systree_enabled=True)
+    broker.client("reader").subscribe(("$SYS/#", 0))
+    values = Systree(broker.node).values()
+    assert (values["mqtt_connect_received"], values["total_active_connections"]) == (1, 1)
+    assert values["router_subscriptions"] == 1 and len(values) > 40
+
+
 def test_a_round_for_many_subscribers_takes_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn ends with its number of copies. The interval begins anew after the last one."""
     monkeypatch.setattr(systree, "COPIES_PER_TURN", 4)
