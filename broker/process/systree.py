@@ -21,8 +21,8 @@ class Systree:
         self._node = node
         self._timer: Timer | None = None
         self.values: Callable[[], dict[str, int]] = self._counters
-        """Returns metric -> value, added up over its labels. The administration server adds its metrics; an embedded node
-        may have none."""
+        """Returns metric -> value, added up over its labels. An administration server replaces it, to add its metrics;
+        an embedded node may have none."""
 
     def start(self) -> None:
         """Schedule the next round as the options are now. Each round schedules the next one."""
