@@ -21,7 +21,7 @@ from queue import SimpleQueue
 
 from .catalogue import ListError, Mutant, read
 from .page import PAGE, Row, table, with_some, with_table
-from .trial import NOT_RUN, Checkout, Verdict, try_seeds, try_tests
+from .trial import NOT_RUN, Checkout, Verdict, confirm, try_seeds, try_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -64,6 +64,8 @@ def one(checkout: Checkout, mutant: Mutant, arguments: argparse.Namespace) -> Ro
             seeds = try_seeds(checkout, mutant, arguments.seeds, arguments.limit)
     finally:
         checkout.restore(mutant, source)
+    if arguments.add:
+        confirm(checkout, mutant, tests)
     return mutant, tests, seeds
 
 

@@ -105,6 +105,20 @@ def try_tests(checkout: Checkout, mutant: Mutant) -> Verdict:
     return Verdict(failed[1], "", took)
 
 
+def confirm(checkout: Checkout, mutant: Mutant, verdict: Verdict) -> None:
+    """Run the test that has found the mutant once more. The mutant must not be in the checkout.
+
+    Raises `ListError` if it fails: then it has found nothing.
+    """
+    test = verdict.found.partition("[")[0]
+    if "::" not in test:
+        return  # nothing was found, or a test hangs
+    child = checkout.run(["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line", test])
+    output, _ = child.communicate(timeout=TEST_S)
+    if child.returncode != 0:
+        raise ListError(f"mutant {mutant.name}: {test} fails without it, too:\n{output[-2000:]}")
+
+
 def try_seeds(checkout: Checkout, mutant: Mutant, seeds: int, limit_s: float) -> Verdict:
     """Run seeds until the first violation, at most `seeds` of them and for `limit_s` seconds of wall clock."""
     if not mutant.sim:

@@ -9,7 +9,7 @@ import pytest
 
 from strogoff.mutants import trial
 from strogoff.mutants.catalogue import ListError, Mutant
-from strogoff.mutants.trial import NOT_RUN, Checkout, try_seeds, try_tests
+from strogoff.mutants.trial import NOT_RUN, Checkout, confirm, try_seeds, try_tests
 
 TESTS = """
 import time
@@ -71,6 +71,16 @@ def test_a_failing_test_and_a_failing_seed_find_it(checkout: Checkout) -> None:
     assert try_tests(checkout, mutant()).found == "tests/test_counting.py::test_value"
     found = try_seeds(checkout, mutant(), 5, 60)
     assert (found.found, found.why, found.ran) == ("7", "lost", True)
+
+
+def test_a_test_that_fails_without_the_mutant_has_found_nothing(checkout: Checkout) -> None:
+    source = checkout.put(mutant())
+    found = try_tests(checkout, mutant())
+    with pytest.raises(ListError, match=r"m: tests/test_counting\.py::test_value fails without it"):
+        confirm(checkout, mutant(), found)
+    checkout.restore(mutant(), source)
+    confirm(checkout, mutant(), found)
+    confirm(checkout, mutant(), trial.Verdict("hangs", "", 1.0))
 
 
 def test_tests_that_hang_find_it(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
