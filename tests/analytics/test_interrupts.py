@@ -42,10 +42,13 @@ def test_ctrl_c_ends_a_job_without_spark_in_one_line(capsys: pytest.CaptureFixtu
         signal.raise_signal(signal.SIGINT)
         return 0
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background may ignore SIGINT
     try:
         status = run(argparse.Namespace(check=lambda _: None, alone=job))
     except KeyboardInterrupt:  # it would end all tests
         status = 0
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert status == 130
     assert capsys.readouterr().err == "strogoff analytics: interrupted\n"
 
