@@ -23,7 +23,8 @@ ID = "A12"
 def judge(sessions: Iterable[Session], world: World) -> Iterator[Finding]:
     """Judge the sessions of one client. The end of a session may have been in rows that were lost."""
     for session in sessions:
-        if session.forgotten and not world.was_given_up(session.home.node, session.home.boot, session.seen_last):
+        last = session.home_at(session.seen_last)  # its slot may have gone to another node since
+        if session.forgotten and not world.was_given_up(last.node, last.boot, session.seen_last):
             subject = Subject.of(session.owner, session.number)
             text = f"session forgotten: {session.client}"
             sure = world.doubt(session, session.begun) >= session.ended

@@ -105,12 +105,13 @@ def test_a_slot_that_may_have_lost_changes_may_have_lost_the_session(slot: int, 
     assert [(each.kind, each.sure) for each in findings(log)] == [("forgotten", sure)]
 
 
+@pytest.mark.parametrize("arrives", [False, True])
 @pytest.mark.parametrize(
     ("target", "restarts", "forgotten"), [("b", False, False), ("b", True, True), ("a", False, True)]
 )
-def test_a_disk_that_was_given_up_keeps_no_session(target: str, restarts: bool, forgotten: bool) -> None:
-    """Its node is cut off, and serves a client until it is back with an empty disk. A disk that was given up before the
-    node started, or that of another node, excuses nothing."""
+def test_a_disk_that_was_given_up_keeps_no_session(target: str, restarts: bool, forgotten: bool, arrives: bool) -> None:
+    """Its node is cut off, and serves a client until it is back with an empty disk; the next primary may start
+    meanwhile. A disk that was given up before the node started, or that of another node, excuses nothing."""
     a, b = two_nodes()
     slot = slot_of("", "rx")
     a.connect("rx", expiry_s=60)
@@ -119,6 +120,8 @@ def test_a_disk_that_was_given_up_keeps_no_session(target: str, restarts: bool, 
     if restarts:
         b.boot()
     b.connect("rx", present=True, expiry_s=60)
+    if arrives:
+        a.say("slot.arrive", slot=slot)
     a.connect("rx", expiry_s=60)
     log = Log("c")
     log.rows = [*a.rows, *b.rows]
