@@ -132,6 +132,12 @@ def in_folder(keep: Path | None, run: Callable[[Path], Coroutine[Any, Any, list[
     return 1 if bad else 0
 
 
+async def balanced(nodes: list[Node]) -> bool:
+    """True if each slot is in its place, and no node wants to move any."""
+    facts = [await node.status() for node in nodes]
+    return all((each.get("slots_misplaced", 0), each.get("balance")) == (0, "balanced") for each in facts)
+
+
 async def whole(nodes: Iterable[Node], count: int = 0, within_s: float = WITHIN_S) -> float:
     """Wait until all of these nodes see a whole cluster of `count` nodes (0: only these). Returns the seconds taken."""
     members = list(nodes)

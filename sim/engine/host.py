@@ -103,6 +103,7 @@ class Host:
         """The next call of `Environment.wake`, and its time in virtual seconds."""
         self._former: FormerLog | None = None
         """What is known of the log of the last process on this disk."""
+        self._last_events: Events | None = None
 
     # -- life
 
@@ -122,7 +123,7 @@ class Host:
 
     def _note_log(self) -> None:
         assert self.node is not None
-        events = self.node.env.events
+        self._last_events = events = self.node.env.events
         self._former = FormerLog(events.seq, False, events.stamp())
 
     @property
@@ -147,7 +148,9 @@ class Host:
         level = self.event_level if self.log is None else MESSAGE
         events = Events(self.name, self.boot, self.run_id, self._log_clock(clock), self._mono_ns, level)
         former = self._former
-        if former is not None:
+        if former is not None and self._last_events is not None:
+            # the disk has completed a write of the killed process, and the log has the rows about it
+            former = former._replace(known_seq=self._last_events.seq, stamp=self._last_events.stamp())
             events.observe(former.stamp)
         if self.event_level:
             events.add(lambda row: self.on_event(row), self.event_level)

@@ -17,7 +17,8 @@ from urllib.request import urlopen
 import pytest
 
 from bench.broker_process import free_port
-from bench.cluster_nodes import Node, bad_lines, end, start_joined, until, whole
+from bench.cluster_nodes import Node, bad_lines, balanced, end, start_joined, until, whole
+from bench.ha_test import Slots
 
 from ..brokers import WITHIN_S, require_program, run_test
 from ..mosquitto import Sub, pub
@@ -99,8 +100,10 @@ def test_a_node_that_lost_its_disk_rejoins_without_an_operator(tmp_path: Path) -
     """Its process restarts itself when it knows the last boot number of its lost disk."""
 
     async def scenario() -> None:
-        async with three(tmp_path) as nodes:
+        async with three(tmp_path, queue_balance_wait="1") as nodes:
             await start_joined(nodes)
+            await until("each slot is in its place", partial(balanced, nodes), 60)
+            await until("each slot has two copies", Slots(nodes).all_copied)
             lost = nodes[2]
             await lost.kill()
             shutil.rmtree(lost.data)

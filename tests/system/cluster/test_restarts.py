@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.cluster_nodes import Node, bad_lines, client_at, end, start_joined, until, whole
+from bench.cluster_nodes import Node, bad_lines, balanced, client_at, end, start_joined, until, whole
 from bench.ha_test import Slots
 from strogoff.mqtt import packets
 
 from ..brokers import run_test
 from .probe import Probe
-from .test_commands import crosses, lasting_session, members
+from .test_commands import admin, crosses, lasting_session, members
 from .test_faults import serves_without
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(100)]
@@ -103,25 +103,45 @@ def said(node: Node, text: str) -> Callable[[], Awaitable[bool]]:
     return looked
 
 
+async def replaced(node: Node, member: Node) -> str:
+    """The operator says that the former disk of a node is lost. Returns the error; "" if the node has joined."""
+    said: list[str] = []
+
+    async def asked() -> bool:
+        said.append((await admin(node, "cluster", "join", f"discovery-node={member.address}", "--replace")).wrong)
+        return "is joining already" not in said[-1]  # discovery asks as well
+
+    await until("the operator has got an answer", asked)
+    return said[-1]
+
+
 @pytest.mark.parametrize("copies", [1, 2])
 def test_a_disk_is_lost(tmp_path: Path, copies: int) -> None:
     """The same name with an empty directory. A boot number is used once, so the first start with the new disk only
     learns the number to exceed; after a restart the node joins, empty. A session that had a second copy still exists.
+    Only an operator gives up sessions without one.
     """
 
     async def scenario() -> None:
-        async with three(tmp_path, queue_replicas=str(copies)) as nodes:
+        async with three(tmp_path, queue_replicas=str(copies), queue_balance_wait="1") as nodes:
             first, second, third = nodes
             if copies == 2:
+                await until("each slot is in its place", partial(balanced, nodes), 60)
                 await until("each slot has two copies", Slots(nodes).all_copied)
             client_id = await client_at(third, "c")
             await lasting_session(third, client_id, "kept/#")
             await third.kill()
             shutil.rmtree(third.data)
             await third.start()
-            await until("it is told its number of starts", said(third, "its number of starts is set to that now"))
+            if copies == 1:
+                await until("it is refused", said(third, "no other node has everything of its slots"))
+                assert "its number of starts is set to that now" in await replaced(third, first)
+            else:
+                await until("it is told its number of starts", said(third, "its number of starts is set to that now"))
             assert await third.stop() == 0
             await third.start()
+            if copies == 1:
+                assert await replaced(third, first) == ""
             await whole(nodes)
             assert await members(first) == [node.name for node in nodes]
             keeper = Probe(third, client_id)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cluster_nodes import Node, start_joined, until, whole
+from bench.cluster_nodes import Node, balanced, start_joined, until, whole
 from bench.ha_test import Slots
 from strogoff.cluster.identity import slot_of
 from strogoff.cluster.slots.handover import first_wanted
@@ -97,12 +97,6 @@ class Writer:
             self.stall_s = max(self.stall_s, time.monotonic() - began)
             await moment(0.01)
         await probe.close()
-
-
-async def balanced(nodes: list[Node]) -> bool:
-    """True if each slot is in its place, and no node wants to move any."""
-    facts = [await node.status() for node in nodes]
-    return all((each.get("slots_misplaced", 0), each.get("balance")) == (0, "balanced") for each in facts)
 
 
 async def story(nodes: list[Node], readers: list[Reader]) -> None:
