@@ -101,9 +101,8 @@ class Host:
         """Whether the last orderly stop could not write everything in time."""
         self._wake: tuple[Scheduled, float] | None = None
         """The next call of `Environment.wake`, and its time in virtual seconds."""
-        self._former: FormerLog | None = None
-        """What is known of the log of the last process on this disk."""
-        self._last_events: Events | None = None
+        self._former: tuple[Events, bool] | None = None
+        """The log of the last process on this disk, and whether its last rows may be lost."""
 
     # -- life
 
@@ -115,7 +114,7 @@ class Host:
     def lose_tail(self) -> None:
         """A loss of power may have taken the last rows of the event log. None are missing, but the node cannot know."""
         if self._former is not None:
-            self._former = self._former._replace(tail_lost=True)
+            self._former = self._former[0], True
 
     def forget_log(self) -> None:
         """The data directory has been replaced, with the event log in it."""
@@ -123,8 +122,7 @@ class Host:
 
     def _note_log(self) -> None:
         assert self.node is not None
-        self._last_events = events = self.node.env.events
-        self._former = FormerLog(events.seq, False, events.stamp())
+        self._former = self.node.env.events, False
 
     @property
     def up(self) -> bool:
@@ -147,10 +145,11 @@ class Host:
             hooks.add(name, plugin)
         level = self.event_level if self.log is None else MESSAGE
         events = Events(self.name, self.boot, self.run_id, self._log_clock(clock), self._mono_ns, level)
-        former = self._former
-        if former is not None and self._last_events is not None:
-            # the disk has completed a write of the killed process, and the log has the rows about it
-            former = former._replace(known_seq=self._last_events.seq, stamp=self._last_events.stamp())
+        former = None
+        if self._former is not None:
+            # since it was killed, the disk may have completed a write, and the log have the rows about that
+            last, tail_lost = self._former
+            former = FormerLog(last.seq, tail_lost, last.stamp())
             events.observe(former.stamp)
         if self.event_level:
             events.add(lambda row: self.on_event(row), self.event_level)
