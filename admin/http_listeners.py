@@ -23,7 +23,7 @@ from ..broker.listeners.limiter import RESERVED, LimiterOptions, Refusals
 from ..broker.listeners.listener import ListenerRow
 from ..broker.listeners.revocations import stamp_of, watch
 from ..broker.listeners.sockets import ListenError, backlog, bind, cannot_listen
-from ..broker.listeners.tls import TlsError, check_depth, make_context
+from ..broker.listeners.tls import TlsError, check_depth, make_context, reload_each
 from ..broker.reporting.log_line import Line
 from ..configs import ListenerSettings
 
@@ -318,13 +318,7 @@ class HttpListeners:
 
     async def reload_tls(self) -> list[str]:
         """Read all certificates, keys and revocation lists again. Returns a line for each listener that failed."""
-        problems = []
-        for listener in list(self._listeners.values()):
-            try:
-                await listener.reload_tls()
-            except TlsError as error:
-                problems.append(f"{listener.settings.key}: {error}")
-        return problems
+        return await reload_each(list(self._listeners.values()))
 
     async def add(self, settings: ListenerSettings) -> ListenerRow:
         """Open a listener. Raises `ListenError`; the other listeners continue."""

@@ -47,8 +47,8 @@ def open_owner(lock: Path) -> tuple[int, int] | None:
 
 
 def data_owner(directory: Path) -> os.stat_result | None:
-    """Owner and group of the data in a node's data directory; None without a directory. The directory itself may belong
-    to root, if the user of the node has it by his group."""
+    """Returns who owns the data in a node's data directory; None if the directory does not exist. Root may own the
+    directory itself: then the node's user writes in it as a member of its group."""
     known = [path for path in (directory / "lock", directory) if path.exists()]
     return known[0].stat() if known else None
 

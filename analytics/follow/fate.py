@@ -50,7 +50,7 @@ class Fate:
         self._links: dict[str, _Link] = {}
         """Links by the node at their end."""
         self._routes: dict[tuple[str, str], set[str]] = {}
-        """Node that routed it, and shared subscription or "" -> the nodes that it was for."""
+        """(node that routed the message, its shared subscription or "") -> the nodes to which it routed the message."""
 
     @property
     def receivers(self) -> Collection[str]:

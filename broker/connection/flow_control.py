@@ -238,9 +238,8 @@ class FlowControl:
             self.held_for.discard(PLAN)
             then()
             if PLAN not in self.held_for:  # else `then` waits for another topic
-                if self.held:
-                    self.held_for.add(TURN)  # a plan may have many publishers
-                self.release(PLAN)
+                self.held_for.add(PLAN)
+                self.release_in_turn(PLAN)  # a plan may have many publishers
 
         waits = PLAN not in self.held_for and self._services.router.waking.waits(plans, topic, made)
         if waits:

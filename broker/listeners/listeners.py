@@ -10,7 +10,7 @@ from ..connection.transport import MakeConnection
 from .limiter import ConnectionLimiter, LimiterOptions
 from .listener import Listener, ListenerRow
 from .sockets import ListenError
-from .tls import TlsError
+from .tls import reload_each
 from .traffic import Traffic
 from .websocket import SHUTTING_DOWN
 
@@ -108,13 +108,7 @@ class Listeners:
 
     async def reload_tls(self) -> list[str]:
         """Read all certificates, keys and revocation lists again. Returns a line for each listener that failed."""
-        problems = []
-        for listener in list(self._listeners.values()):
-            try:
-                await listener.reload_tls()
-            except TlsError as error:
-                problems.append(f"{listener.settings.key}: {error}")
-        return problems
+        return await reload_each(list(self._listeners.values()))
 
     async def close(self, grace_s: float) -> None:
         """Stop accepting and close every connection; abort those that are still open after `grace_s` seconds."""

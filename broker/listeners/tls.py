@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ssl
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -37,6 +37,30 @@ _CURVES = {"secp256r1": "prime256v1", "secp192r1": "prime192v1"}
 
 class TlsError(Exception):
     """The TLS options of a listener cannot be used. The text names the option and the file."""
+
+
+class Reloading(Protocol):
+    """A listener that can read its certificate, its key and its revocation list again."""
+
+    @property
+    def settings(self) -> ListenerSettings:
+        """What the configuration says of it."""
+        ...
+
+    async def reload_tls(self) -> None:
+        """Read them, for connections from now on. Raises `TlsError`; then the earlier ones stay in force."""
+        ...
+
+
+async def reload_each(listeners: Iterable[Reloading]) -> list[str]:
+    """Let each listener read its files again. Returns a line for each listener that failed."""
+    problems = []
+    for listener in listeners:
+        try:
+            await listener.reload_tls()
+        except TlsError as error:
+            problems.append(f"{listener.settings.key}: {error}")
+    return problems
 
 
 def make_context(settings: ListenerSettings) -> ssl.SSLContext:

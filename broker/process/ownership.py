@@ -1,4 +1,4 @@
-"""Texts about files that belong to another user than the one that runs the node: whose they are, and what to do."""
+"""Tells an operator that a file belongs to another user than the one who runs the node, and what to do about it."""
 
 from __future__ import annotations
 

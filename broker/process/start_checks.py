@@ -1,4 +1,4 @@
-"""What would stop the start of a node because of its settings, and of the files that these name.
+"""Finds what would stop the start of a node: wrong settings, and wrong files that the settings name.
 
 `strogoff config check` asks without starting the node; the start itself uses the same functions.
 """

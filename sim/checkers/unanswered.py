@@ -37,9 +37,9 @@ SLOW_DISK_S = 0.1
 """A disk with longer writes is slow, also if it is so all the time."""
 
 LITTLE_BYTES = 4096
-"""A node that holds no more than this that is not on its disk yet takes little: as a follower it acknowledges a few
-changes with each commit, as a primary it handles a few packets. If its disk is slow too, a packet waits for many
-commits."""
+"""A node takes little if it stops reading at this many bytes, or fewer, that are not on its disk yet. A follower then
+acknowledges a few changes with each commit, and a primary handles a few packets. With a slow disk a packet waits for
+many commits."""
 
 
 def accepted(flag: str, arrival: set[ViewState], later: set[ViewState], dup: bool) -> bool:
@@ -64,8 +64,8 @@ def _what(row: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def takes_little(room_bytes: int, write_s: float) -> bool:
-    """Whether a node takes little in a second. `room_bytes`: it holds no more than this that is not on its disk yet.
-    `write_s`: the longest time that its disk takes for a write."""
+    """Whether a node takes little in a second. `room_bytes`: it stops reading at this many bytes that are
+    not on its disk yet. `write_s`: the longest time that its disk takes for a write."""
     return room_bytes <= LITTLE_BYTES and write_s > SLOW_DISK_S
 
 

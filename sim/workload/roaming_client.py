@@ -174,9 +174,9 @@ class RoamingClient(ModelClient):
         super()._connack(packet, mark)
 
     def _answered_by(self, answer: str, since_s: float) -> str:
-        """Returns the node that answered the last CONNECT of the client, as its row `conn.open` or `policy.deny` says;
-        "" if no node has written such a row since then. The slot may have left the node while the answer was on its
-        way."""
+        """Returns the node that answered the last CONNECT of the client. That node has written a row of the type
+        `answer`, `conn.open` or `policy.deny`. Returns "" if no node has written one since then. The slot may have left
+        the node while the answer was on its way."""
         wanted = (answer, self.name, "register")
         events = takewhile(lambda event: event[0] >= since_s, reversed(self.history.events))
         return next((row["node"] for _, row in events if _told(row) == wanted), "")

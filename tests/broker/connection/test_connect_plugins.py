@@ -15,7 +15,7 @@ from ...harness.transcript import CLOSED, PendingHooks, RawClient, accepted, rea
 
 VERSIONS = (3, 4, 5)
 BRIDGE_STATE = "$SYS/broker/connection/bridge/state"
-"""The topic of the will that a bridge of mosquitto has by default."""
+"""A bridge of mosquitto has a will to this topic, unless its configuration says otherwise."""
 
 
 class Guard:

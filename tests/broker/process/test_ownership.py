@@ -102,7 +102,7 @@ def test_other_errors_stay_as_they_are() -> None:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process runs as root of the machine, and is not its first process."""
+    """Let the process be one of root, outside of containers, with another number than 1."""
     ids = tmp_path / "uid_map"
     ids.write_text("         0          0 4294967295\n")
     monkeypatch.setattr(ownership, "UID_MAP", ids)
