@@ -17,7 +17,9 @@ def spark() -> Iterator[SparkSession]:
     pytest.importorskip("pyspark")
     from strogoff.analytics.spark import open_session
 
-    # Compiled lightly and with few partitions: these tables are tiny.
-    session = open_session("local[2]", "512m", {"spark.sql.shuffle.partitions": "2"}, "-XX:TieredStopAtLevel=1")
+    # Compiled lightly and with few partitions: these tables are tiny. One audit alone needs more than a hundred generated
+    # classes, which is all that Spark keeps by default: each further one would compile them again.
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.cache.maxEntries": "5000"}
+    session = open_session("local[2]", "512m", settings, "-XX:TieredStopAtLevel=1")
     yield session
     session.stop()

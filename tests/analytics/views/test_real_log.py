@@ -28,7 +28,7 @@ ROOM = 1
 async def play(directory: Path) -> None:
     """Nine messages of one client to one subscriber; four of them also to an absent one, whose queue has room for one.
     Then a takeover, a reconnect, and a cut with a client that is refused."""
-    async with Cluster(3, {**CONF, "max_offline_messages": ROOM, "queue_replicas": 1}, pace=5) as c:
+    async with Cluster(3, {**CONF, "max_offline_messages": ROOM, "queue_replicas": 1}, pace=2) as c:
         rx = await c.client("rx", node=1, clean_start=False)
         await rx.subscribe("t/#", qos=1)
         late = await c.client("late", node=2, clean_start=False)
