@@ -17,8 +17,8 @@ def spark() -> Iterator[SparkSession]:
     pytest.importorskip("pyspark")
     from strogoff.analytics.spark import open_session
 
-    # Compiled lightly and with few partitions: these tables are tiny. One audit alone needs more than a hundred generated
-    # classes, which is all that Spark keeps by default: each further one would compile them again.
+    # Compiled lightly and with few partitions: these tables are tiny. By default Spark keeps 100 generated classes. One
+    # audit needs more, so each audit would compile all of them again.
     settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.cache.maxEntries": "5000"}
     session = open_session("local[2]", "512m", settings, "-XX:TieredStopAtLevel=1")
     yield session
