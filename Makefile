@@ -37,7 +37,7 @@ test: venv-test               ## the fast suite
 	$(BIN)/python -m pytest -n 3 -m "not slow"
 
 test-slow: venv-test          ## the slow tests: Spark, packaging, long kills
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "slow and not by_hand"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "slow and not by_hand"
 
 test-by-hand: deploy-tools     ## slow tests that CI has no time for: manifests as pods, discovery in all cases, containers
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m by_hand
