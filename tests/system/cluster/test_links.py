@@ -15,14 +15,14 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(150)]
 
 
 def test_acknowledged_messages_survive_broken_links(tmp_path: Path) -> None:
-    """P1, P2, P6: ten faults of the two nodes on the path of each message, under QoS 1 and 2 load."""
+    """P1, P2, P6: six faults of the two nodes on the path of each message, under QoS 1 and 2 load."""
     space = space_or_skip(NODES)
     background = Background()
     try:
         background.run(entered(space))
-        run = Run(10, seed=7, folder=tmp_path, space=space)
+        run = Run(6, seed=7, folder=tmp_path, space=space)
         assert background.run(run.run(), 140) == []
-        assert len(run.ledger.acked) > 500
+        assert len(run.ledger.acked) > 300
     finally:
         background.close()
         space.close()
