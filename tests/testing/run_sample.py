@@ -7,6 +7,7 @@ Each such pytest forgets its imports at its end. asyncio must not be imported a 
 from __future__ import annotations
 
 import asyncio
+import sys
 from importlib.metadata import entry_points
 
 import pytest
@@ -22,4 +23,7 @@ def run_sample(pytester: pytest.Pytester, source: str | dict[str, str], *argumen
     else:
         pytester.makepyfile(**source)
     own = () if INSTALLED else ("-p", "strogoff.testing.plugin")
-    return pytester.runpytest_inprocess(*arguments, *own, "-p", "no:cacheprovider")
+    with pytest.MonkeyPatch.context() as patch:
+        # Python takes a file of the same size and second for the one that it compiled before.
+        patch.setattr(sys, "dont_write_bytecode", True)
+        return pytester.runpytest_inprocess(*arguments, *own, "-p", "no:cacheprovider")
