@@ -135,9 +135,11 @@ def fate(message: Message, session: Session, world: World, until: int = NEVER) -
     if not session.durable:
         return None
     left = session.left_at(queued.node, queued.stamp)
-    if session.owner in message.safe or sent or _is_there_after(min(left, died), message, session, world):
+    if session.owner in message.safe or _is_there_after(min(left, died), message, session, world):
         return ""
-    return None if _died_with_its_origin(publish, answer, queued, message, world) else "queue"
+    if _died_with_its_origin(publish, answer, queued, message, world):
+        return None
+    return "" if sent else "queue"
 
 
 def _is_there_after(left: int, message: Message, session: Session, world: World) -> bool:

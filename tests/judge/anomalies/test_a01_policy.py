@@ -72,6 +72,26 @@ def test_a_queue_and_the_node_without_a_lease_that_filled_it_die(how: str, lost:
     assert (("A1", "queue") in kinds(a)) is lost
 
 
+@pytest.mark.parametrize("dies", [False, True])
+def test_what_a_subscriber_was_sent_of_a_queue_dies_with_the_node_without_a_lease_that_filled_it(dies: bool) -> None:
+    """The subscriber may have it. The queue has it again only if the node that accepted it lives, and sends it again."""
+    a, b = two_nodes()
+    b.subscriber(expiry_s=60)
+    mid = a.accept()
+    a.say("pub.route", mid=mid, targets=[], nodes=["b"])
+    a.say("fwd.send", mid=mid, target="b", topic="t/1")
+    b.say("fwd.recv", mid=mid, source="a", topic="t/1")
+    b.route(mid, "rx", durable=False)
+    a.say("pub.ack", mid=mid, client="tx", right="policy")
+    b.send(mid)
+    b.boot()
+    b.say("q.depth", client="rx", count=0)
+    if dies:
+        a.boot()
+    a.rows += b.rows
+    assert (("A1", "gone") in kinds(a)) is not dies
+
+
 @pytest.mark.parametrize(("right", "left", "lost"), [
     ("policy", "before", False), ("policy", "after", True), ("lease", "before", True),
 ])  # fmt: skip
