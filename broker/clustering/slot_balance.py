@@ -35,12 +35,11 @@ HOLD_MS = 10_000
 """How long no slot moves by itself after an operator has moved one at this node."""
 
 
-class _SteadyView(NamedTuple):
-    """The present view: its id, the log index that set it, and when this node applied it."""
+class _PresentView(NamedTuple):
+    """The view that this node has applied: its id, and the log index that set it."""
 
     id: int
     set_at: int
-    since_ms: float
 
 
 class SlotBalance:
@@ -67,7 +66,9 @@ class SlotBalance:
         self.moving: int | None = None
         """The slot that moves because of the balancing."""
         self._departure: Departure | None = None
-        self._view = _SteadyView(0, 0, inf)
+        self._view = _PresentView(0, 0)
+        self._steady_since_ms = inf
+        """When the view changed, or a member that did not serve, or took no slots, did so for the last time."""
         self._next_ms = self._held_ms = -inf
         self._stayed: dict[int, str] = {}
         """Slots whose clients were disconnected although they stay: they are not tried again in this view."""
@@ -124,20 +125,27 @@ class SlotBalance:
         node, member, policy = self._node, self._member, self._node.policy
         if node.closing or policy.stops_soon or self.leaving:
             return "this node stops or leaves"
+        if disturbed := self._disturbed():
+            return disturbed
+        if node.env.store.state != "serving" or not node.sessions.startup.complete:
+            return "this node is loading its sessions, or its disk takes no writes"
+        steady_ms = member.ports.now_ms() - self._steady_since_ms
+        wait_s = node.options.queue_balance_wait_s
+        if steady_ms < wait_s * 1000:
+            return f"the cluster changed {max(0.0, steady_ms) / 1000:.0f} s ago, {wait_s} s must pass"
+        return ""
+
+    def _disturbed(self) -> str:
+        """Return why not all members serve and take slots; "" if they do."""
+        member = self._member
         own, serving = member.own_holder, member.view.serving
         if own is None or own.node not in serving or not member.leased():
             return "this node does not serve"
-        if node.env.store.state != "serving" or not node.sessions.startup.complete:
-            return "this node is loading its sessions, or its disk takes no writes"
         others = [name for name in sorted(member.membership.members) if name != own.node]
         if absent := [name for name in others if name not in serving or not member.links.up(name)]:
             return f"{' and '.join(absent)} must serve first"
         if member.full:
             return f"{' and '.join(member.full)} takes no slots: its disk is full, or it leaves"
-        steady_ms = member.ports.now_ms() - self._view.since_ms
-        wait_s = node.options.queue_balance_wait_s
-        if steady_ms < wait_s * 1000:
-            return f"the cluster changed {max(0.0, steady_ms) / 1000:.0f} s ago, {wait_s} s must pass"
         return ""
 
     def _pause(self) -> str:
@@ -160,7 +168,8 @@ class SlotBalance:
         """The view may have changed."""
         view = self._member.view
         if view.id != self._view.id:
-            self._view = _SteadyView(view.id, self._member.membership.index, self._member.ports.now_ms())
+            self._view = _PresentView(view.id, self._member.membership.index)
+            self._steady_since_ms = self._member.ports.now_ms()
             self._stayed.clear()
 
     def tick(self) -> None:
@@ -170,6 +179,8 @@ class SlotBalance:
         if now_ms < self._next_ms or not (self.enabled or self._moved is not None):
             return
         self._next_ms = now_ms + LOOK_MS
+        if self._disturbed():
+            self._steady_since_ms = now_ms
         obstacle = self._obstacle() if self.enabled else self.state
         if self.moving is not None:
             if obstacle:

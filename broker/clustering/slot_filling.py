@@ -54,9 +54,9 @@ class SlotRows(Protocol):
 
 class Copy(msgspec.Struct, eq=False):
     """A copy at `holder`. `left`: what the follower still needs. `sent`: items with rows or digests that it has not
-    acknowledged. `asked`: the last requested row of the table. `said_ms`: when the last message was sent that needs an
-    answer. `filled_since_ms`: when the first rows or digests were sent. `bytes`: those of all items and answers but
-    changes."""
+    acknowledged. `asked`: the last requested row of the table. `said`, `said_ms`: the number of the last item that
+    needs an answer, and when it was sent. `filled_since_ms`: when the first rows or digests were sent. `bytes`: those
+    of all items and answers but changes."""
 
     attempt: CopyAttempt
     holder: Holder
@@ -64,6 +64,7 @@ class Copy(msgspec.Struct, eq=False):
     left: Comparison = msgspec.field(default_factory=lambda: Comparison(False))
     sent: int = 0
     asked: SlotRow | None = None
+    said: int = 0
     said_ms: float = 0.0
     filled_since_ms: float = 0.0
     bytes: int = 0

@@ -254,7 +254,8 @@ class SlotReplicator:
     def _say(self, copy: Copy) -> None:
         """Send the item that the follower must answer in this phase."""
         copy.said_ms = self._member.ports.now_ms()
-        self._give(copy, Begin(copy.attempt, self._member.slots.index) if copy.phase == BEGUN else End(copy.attempt))
+        begin = copy.phase == BEGUN
+        copy.said = self._give(copy, Begin(copy.attempt, self._member.slots.index) if begin else End(copy.attempt))
 
     def _compare_again(self, copy: Copy) -> None:
         """The follower has the digests, and its answer was lost."""
@@ -310,7 +311,7 @@ class SlotReplicator:
         """Begin copies that are missing, and repeat what was not answered. Call it often."""
         now_ms = self._member.ports.now_ms()
         asking = []
-        self._end_slow_fills()
+        self._end_hopeless_fills()
         for copy in list(self._fills):
             node, slot = copy.holder.node, copy.attempt.slot
             if copy.over:
@@ -320,7 +321,8 @@ class SlotReplicator:
                 self._give_up(copy)
             elif now_ms - copy.said_ms >= REPEAT_MS:
                 if copy.phase in (BEGUN, COUNTED):
-                    self._say(copy)
+                    if self._commits.has(node, copy.said):  # the follower has it, and its answer was lost
+                        self._say(copy)
                 elif copy.phase == ASKED:
                     asking.append(copy)
                 elif copy.left.waits and not copy.sent:
@@ -330,16 +332,19 @@ class SlotReplicator:
             self._looked_ms = now_ms
             self._look(now_ms)
 
-    def _end_slow_fills(self) -> None:
-        """Give up the copies that are being made at nodes whose disk has become slow, if their slots need them no
-        more: they would take the places of others, and have to be replaced at once."""
-        slow = self._member.slow
-        fills = [copy for copy in self._fills if copy.holder.node in slow and copy.phase < ASKED] if slow else []
-        if fills:
-            needed = {**self.lacking(), **self.preferred}
-            for copy in fills:
-                if needed.get(copy.attempt.slot) != copy.holder.node:
-                    self._give_up(copy)
+    def _end_hopeless_fills(self) -> None:
+        """Give up the copies that are being made at nodes that take none any more, and those at nodes whose disk has
+        become slow, if their slots need them no more. They would take the places of others; a node whose disk is full
+        may not even follow the table, and never answer."""
+        fills = [copy for copy in self._fills if copy.phase < ASKED]
+        if not fills:
+            return
+        able, slow = self._zones(), self._member.slow
+        needed = {**self.lacking(), **self.preferred} if slow else {}
+        for copy in fills:
+            node = copy.holder.node
+            if node not in able or (node in slow and needed.get(copy.attempt.slot) != node):
+                self._give_up(copy)
 
     def _look(self, now_ms: float) -> None:
         """Begin the copies that are missing, those of slots with one holder first."""

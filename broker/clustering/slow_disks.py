@@ -1,4 +1,4 @@
-"""Reports the nodes whose disk is slow, this one included, and what becomes of their copies.
+"""Reports the nodes whose disk is slow, this one included, and what becomes of their copies; and those that take none.
 
 The nodes themselves say it in their lease requests (`cluster/membership/commit_pace.py`), and primaries choose other
 nodes for the copies (`cluster/slots/replicas.py`). This module carries the setting `queue_follower_patience` to the
@@ -24,9 +24,11 @@ class SlowDisks:
         self._member = member
         self._replicator = replicator
         self._reported: frozenset[str] = frozenset()
+        self._full: frozenset[str] = frozenset()
 
     def tick(self) -> None:
-        """The setting may have changed, and another disk may be slow: call it often."""
+        """The setting may have changed, and another disk may be slow or full: call it often."""
+        self._report_full()
         member, env = self._member, self._node.env
         if member.lease_service is not None:
             member.lease_service.pace.patience_ms = self._node.options.queue_follower_patience_ms
@@ -42,6 +44,15 @@ class SlowDisks:
         for name in sorted(former.intersection(member.view.nodes) - slow.keys()):
             env.event("mem.slow", target=name, state="quick", view=member.view.id)
             env.log("notice", f"the disk of {name} has not been slow for {MINUTES} minutes: it gets copies again")
+
+    def _report_full(self) -> None:
+        """A node says itself that its own disk is full."""
+        full, former, log = frozenset(self._member.full) - {self._node.name}, self._full, self._node.env.log
+        self._full = full
+        for name in sorted(full - former):
+            log("warning", f"{name} takes no copies of slots: its disk is full, or it leaves the cluster")
+        for name in sorted(former.intersection(self._member.view.nodes) - full):
+            log("notice", f"{name} takes copies of slots again")
 
     def _of_this_node(self, took_ms: int) -> str:
         patience_ms = self._node.options.queue_follower_patience_ms

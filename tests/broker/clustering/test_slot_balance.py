@@ -187,7 +187,26 @@ def test_no_slot_moves_while_a_disk_is_full(cluster: BalancedCluster) -> None:
     assert "n3 takes no slots" in cluster.balance(2).why_not()
     for disk in cluster[3].disks:
         disk.full = False
+    begun_s = cluster.loop.now_s
+    cluster.until(lambda: not cluster[2].member.full)
+    assert "the cluster changed" in cluster.balance(2).why_not()
     cluster.all_placed()
+    assert cluster.loop.now_s - begun_s > WAIT_S
+
+
+def test_no_slot_moves_right_after_a_node_has_got_its_lease_back(cluster: BalancedCluster) -> None:
+    """The view is the same: no majority could change it."""
+    cluster.back(3)
+    cluster.pass_s(WAIT_S / 2)
+    view = cluster[2].member.view.id
+    cluster.isolate(1)
+    cluster.isolate(3)
+    cluster.until(lambda: not cluster[2].member.leased())
+    cluster.pass_s(WAIT_S)
+    cluster.network.heal()
+    cluster.until(cluster[2].member.leased)
+    assert cluster[2].member.view.id == view and not cluster.placed()
+    assert cluster.first_move() > WAIT_S - 2
 
 
 def test_a_node_whose_disk_takes_no_writes_gives_no_slot(cluster: BalancedCluster) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from strogoff.broker.clustering import slot_filling, slot_replicator
 from strogoff.broker.clustering.copy_codec import Complete, Declined, Ready, Rows, decode_answer, decode_item
-from strogoff.broker.clustering.slot_filling import ASKED, IN_SYNC, Copy
-from strogoff.cluster.links.ports import Lane
+from strogoff.broker.clustering.slot_filling import ASKED, BEGUN, IN_SYNC, Copy
+from strogoff.cluster.links.ports import Lane, Refuse
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import publish
 
@@ -349,3 +349,48 @@ def test_a_copy_that_its_primary_has_forgotten_is_begun_anew(cluster: CopiedClus
     cluster.whole()
     replicator.preferred[cluster.slot] = f"n{follower}"
     cluster.until(lambda: follower in cluster.copied())
+
+
+def test_a_node_whose_disks_are_all_full_keeps_no_copy_from_another_node(cluster: CopiedCluster) -> None:
+    """Its own log of the membership is full too. So it cannot follow the slot table, and never answers a Begin."""
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    cluster.all_copied()
+    for disk in cluster[follower].disks:
+        disk.full = True
+    writer = cluster[primary].client("writer")
+    for number in range(20):
+        writer.send(publish(f"t/{number}", b"1", 1, number + 1))
+    name = f"n{follower}"
+
+    def copied_elsewhere() -> bool:
+        rows = cluster[primary].member.slots.rows
+        return all(len(row.in_sync) == 2 for row in rows if row.primary is not None and row.primary.node != name)
+
+    cluster.until(lambda: name in cluster[primary].member.full)
+    cluster.until(copied_elsewhere, 30)
+
+
+def test_an_item_that_the_follower_has_not_taken_is_not_repeated(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The link sends it again until the follower follows the table. Each repetition would only pile up behind it."""
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    third = cluster.third()
+    clustering = cluster[third].host.clustering
+    assert clustering is not None
+
+    def refuse(node: str, seq: int, payload: bytes) -> None:
+        raise Refuse("this node does not follow the table")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(clustering.slots.copies, "take", refuse)
+        cluster.lose_follower()
+        replicator = cluster.replicator(primary)
+        cluster.until(lambda: replicator.filling)
+        begun = [copy.said for copies in replicator.copies.values() for copy in copies if copy.phase == BEGUN]
+        cluster.pass_s(2.5)
+        assert begun == [copy.said for copies in replicator.copies.values() for copy in copies if copy.phase == BEGUN]
+        assert begun
+    cluster.until(lambda: len(cluster.row().in_sync) == 2, 60)

@@ -207,6 +207,24 @@ def test_a_primary_says_that_copies_stay_at_a_slow_node() -> None:
     assert "Its copies of the slots 0-255 of this node stay, for no other node can have them" in line
 
 
+def test_the_nodes_say_whose_disk_is_full(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    name, said = f"n{follower}", cluster[primary].host.lines
+    writer = cluster[primary].client("writer")
+    cluster[follower].disks[0].full = True
+    writer.send(publish("t", b"1", 1, 7))
+    cluster.until(lambda: name in cluster[primary].member.full)
+    cluster.until(
+        lambda: ("warning", f"{name} takes no copies of slots: its disk is full, or it leaves the cluster") in said
+    )
+    cluster[follower].disks[0].full = False
+    cluster.until(lambda: ("notice", f"{name} takes copies of slots again") in said, 60)
+    assert not [line for _, line in cluster[follower].host.lines if f"{name} takes" in line], (
+        "it says it in other words"
+    )
+
+
 def test_a_node_that_stands_still_again_and_again_is_slow(cluster: CopiedCluster) -> None:
     """Its machine is overloaded: commits are quick, and acknowledgements are not."""
     primary, follower = cluster.copied()
