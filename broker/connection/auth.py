@@ -13,8 +13,11 @@ from .refusal import refuse
 
 
 def begin(connection: ClientConnection, properties: dict[str, Any], then: Callable[[], None]) -> None:
-    """Start the authentication that CONNECT asks for; without a plugin the answer is 0x8C (MQTT 5.0 section 4.12)."""
-    if not connection.env.hooks.has("on_auth_m5"):
+    """Start the authentication that CONNECT asks for; without a plugin the answer is 0x8C (MQTT 5.0 section 4.12).
+
+    If the listener names plugins that authenticate, only these are asked, as about a password.
+    """
+    if not connection.env.hooks.has("on_auth_m5", _chain(connection)):
         refuse(connection, ReasonCode.BAD_AUTHENTICATION_METHOD, "no plugin knows this authentication method")
         return
     connection.auth.method = properties["authentication_method"]
@@ -25,8 +28,13 @@ def begin(connection: ClientConnection, properties: dict[str, Any], then: Callab
 
 
 def _ask(connection: ClientConnection, properties: dict[str, Any]) -> None:
-    question = connection.env.hooks.ask("on_auth_m5", connection.username, connection.subscriber, properties)
+    arguments = (connection.username, connection.subscriber, properties)
+    question = connection.env.hooks.ask("on_auth_m5", *arguments, chain=_chain(connection))
     connection.flow.decide(question, lambda verdict: _answered(connection, verdict))
+
+
+def _chain(connection: ClientConnection) -> tuple[str, ...] | None:
+    return connection.origin.listener.auth_plugins or None
 
 
 def auth(connection: ClientConnection, packet: packets.Auth) -> None:

@@ -137,9 +137,9 @@ class Hooks:
 
     # -- asking and telling
 
-    def has(self, hook: str) -> bool:
-        """True if a plugin implements the hook, or its v3 form."""
-        return bool(self._implementers(hook, None))
+    def has(self, hook: str, chain: Sequence[str] | None = None) -> bool:
+        """True if a plugin, of those that `chain` names if it is given, implements the hook, or its v3 form."""
+        return bool(self._implementers(hook, chain))
 
     def ask(self, hook: str, *args: Any, chain: Sequence[str] | None = None) -> Verdict | Awaitable[Verdict]:
         """The verdict of the first plugin that does not answer NEXT (`till_ok`).

@@ -136,6 +136,23 @@ def test_an_unknown_authentication_method() -> None:
         assert refused(caller, 0x8C)
 
 
+def test_only_the_plugins_of_the_listener_are_asked() -> None:
+    """`auth_plugins` of a listener holds for enhanced authentication, too: another plugin lets no client in there."""
+    plugin, other = Riddle(), Riddle()
+    broker = BrokerHarness(plugin, allow_anonymous=False)
+    broker.node.env.hooks.add("other", other)
+    first = RawClient(broker, 5, auth_plugins=("other",))
+    assert first.says(connect("c", 5, **method())) == [QUESTION]
+    assert first.says(auth(data=b"42")) == [accepted(**method(b"well done"))]
+    assert first.says(auth(AGAIN, b"42")) == [Auth(0, method(b"well done"))]
+    assert (len(plugin.asked), len(other.asked)) == (0, 3)
+    broker.node.env.hooks.remove("other")
+    again = RawClient(broker, 5, auth_plugins=("other",))
+    again.send(connect("d", 5, **method(b"42")))
+    assert refused(again, 0x8C)
+    assert plugin.asked == []
+
+
 def test_a_client_without_method_gets_none() -> None:
     """[MQTT5-4.12.0-6], and AUTH from such a client is a protocol error [MQTT5-4.12.0-7]"""
     plugin = Riddle()
