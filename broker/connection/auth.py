@@ -9,7 +9,7 @@ from ...mqtt import packets
 from ...mqtt.reasons import FROM_SERVER, ReasonCode
 from ..plugins.hooks import Refuse, Verdict
 from .connection import ClientConnection
-from .refusal import refuse
+from .refusal import TOO_MANY_LOGINS, count_refused_login, refuse, too_many_logins
 
 
 def begin(connection: ClientConnection, properties: dict[str, Any], then: Callable[[], None]) -> None:
@@ -28,6 +28,9 @@ def begin(connection: ClientConnection, properties: dict[str, Any], then: Callab
 
 
 def _ask(connection: ClientConnection, properties: dict[str, Any]) -> None:
+    if too_many_logins(connection):
+        _fail(connection, ReasonCode.CONNECTION_RATE_EXCEEDED, TOO_MANY_LOGINS)
+        return
     arguments = (connection.username, connection.subscriber, properties)
     question = connection.env.hooks.ask("on_auth_m5", *arguments, chain=_chain(connection))
     connection.flow.decide(question, lambda verdict: _answered(connection, verdict))
@@ -65,6 +68,7 @@ def _fail(connection: ClientConnection, reason: ReasonCode, detail: str) -> None
 
 def _answered(connection: ClientConnection, verdict: Verdict) -> None:
     if isinstance(verdict, Refuse):
+        count_refused_login(connection, verdict)
         _fail(connection, ReasonCode(verdict.reason_code or ReasonCode.NOT_AUTHORIZED), verdict.reason)
         return
     modifiers = dict(verdict.modifiers)

@@ -15,7 +15,7 @@ from ...mqtt.wire import MAX_VARINT, encode_varint
 from ..observer import Asked
 from ..operation_policy import COPIES, NETSPLIT
 from ..options import Options
-from ..plugins.hooks import BROKEN, Refuse, Subscriber, Verdict
+from ..plugins.hooks import Refuse, Subscriber, Verdict
 from ..queues.records import WillRecord
 from ..reporting.log_line import Line, address
 from ..sessions.absence import NEVER
@@ -27,7 +27,7 @@ from .ack_queue import REGISTER
 from .connection import ClientConnection
 from .handshake import Admission, Handshake
 from .publish_frames import plugin_sees_deliveries
-from .refusal import refuse, refuse_verdict
+from .refusal import TOO_MANY_LOGINS, count_refused_login, refuse, refuse_verdict, too_many_logins
 from .states import Event
 
 PINGRESP = b"\xd0\x00"
@@ -149,14 +149,8 @@ def authenticate(connection: ClientConnection) -> None:
     if connection.env.options.allow_anonymous or connection.origin.listener.allow_anonymous_override:
         authorise_will(connection)
         return
-    most, failed = connection.env.options.max_failed_logins, connection.services.failed_logins
-    if (
-        most
-        and connection.username is not None
-        and failed.too_many(connection.peer[0], connection.username, most, connection.env.now)
-    ):
-        detail = "too many failed logins with this user name from this address: wait a minute"
-        refuse(connection, ReasonCode.CONNECTION_RATE_EXCEEDED, detail)
+    if too_many_logins(connection):
+        refuse(connection, ReasonCode.CONNECTION_RATE_EXCEEDED, TOO_MANY_LOGINS)
         return
     arguments: list[Any] = [
         connection.peer,
@@ -179,8 +173,7 @@ def authenticate(connection: ClientConnection) -> None:
 
 def _authenticated(connection: ClientConnection, verdict: Verdict) -> None:
     if isinstance(verdict, Refuse):
-        if connection.username is not None and verdict is not BROKEN:
-            connection.services.failed_logins.failed(connection.peer[0], connection.username, connection.env.now)
+        count_refused_login(connection, verdict)
         refuse_verdict(connection, verdict)
         return
     _take_modifiers(connection, _handshake(connection), dict(verdict.modifiers))

@@ -7,9 +7,11 @@ from typing import Any
 from ...mqtt import packets
 from ...mqtt.errors import WireError
 from ...mqtt.reasons import ALLOWED, ReasonCode, connect_return_for
-from ..plugins.hooks import EXHAUSTED, Refuse
+from ..plugins.hooks import BROKEN, EXHAUSTED, Refuse
 from .ack_queue import REGISTER
 from .connection import LEASE_LOST, ClientConnection
+
+TOO_MANY_LOGINS = "too many failed logins with this user name from this address: wait a minute"
 
 
 def refuse(
@@ -55,6 +57,20 @@ def refuse_verdict(connection: ClientConnection, verdict: Refuse) -> None:
         refuse(connection, ReasonCode.BAD_USER_NAME_OR_PASSWORD, verdict.reason)
     else:
         refuse(connection, ReasonCode.NOT_AUTHORIZED, verdict.reason)
+
+
+def too_many_logins(connection: ClientConnection) -> bool:
+    """True if so many logins with this user name from this address have failed that no plugin is asked now."""
+    most, user = connection.env.options.max_failed_logins, connection.username
+    if not most or user is None:
+        return False
+    return connection.services.failed_logins.too_many(connection.peer[0], user, most, connection.env.now)
+
+
+def count_refused_login(connection: ClientConnection, verdict: Refuse) -> None:
+    """Count a login that a plugin has refused. An error of the plugin says nothing about the client."""
+    if connection.username is not None and verdict is not BROKEN:
+        connection.services.failed_logins.failed(connection.peer[0], connection.username, connection.env.now)
 
 
 def refuse_malformed(connection: ClientConnection, error: WireError) -> None:

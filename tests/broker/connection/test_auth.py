@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.plugins.hooks import Allow, Refuse
+from strogoff.broker.failed_logins import WINDOW_MS
+from strogoff.broker.plugins.hooks import Allow, Hooks, Refuse
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Auth, Disconnect, Pingreq, Pingresp, Puback, Publish
 
@@ -151,6 +152,49 @@ def test_only_the_plugins_of_the_listener_are_asked() -> None:
     again.send(connect("d", 5, **method(b"42")))
     assert refused(again, 0x8C)
     assert plugin.asked == []
+
+
+def test_a_guessing_client_is_blocked() -> None:
+    """Refused exchanges count as failed logins, also those of a client that authenticates again.
+
+    Then no plugin is asked about this user name from this address, at no step, and other users are let in.
+    """
+    plugin = Riddle()
+    broker = BrokerHarness(plugin, allow_anonymous=False, max_failed_logins=3)
+
+    def at_connect(user: str, data: bytes | None) -> RawClient:
+        caller = RawClient(broker, 5)
+        caller.send(connect("c", 5, username=user, **method(data)))
+        return caller
+
+    accepted_before, in_exchange = authenticated(broker, username="wise"), at_connect("wise", None)
+    assert in_exchange.hears() == [QUESTION]
+    refusal, closed = at_connect("wise", b"41").hears()
+    assert (refusal.reason, closed) == (0x87, CLOSED)
+    two_steps = at_connect("wise", None)
+    two_steps.send(auth(data=b"41"))
+    assert two_steps.hears()[-2:] == [refusal, CLOSED]
+    assert reason_of([QUESTION, *accepted_before.says(auth(AGAIN, b"41"))]) == 0x87
+    asked = len(plugin.asked)
+    assert refused(at_connect("wise", b"42"), 0x9F)
+    in_exchange.send(auth(data=b"42"))
+    assert refused(in_exchange, 0x9F)
+    assert len(plugin.asked) == asked
+    assert at_connect("ann", b"42").hears() == [accepted(**method(b"well done"))]
+    broker.pass_s(WINDOW_MS / 1000)
+    assert at_connect("wise", b"42").hears() == [accepted(**method(b"well done"))]
+
+
+def test_an_exchange_that_the_plugin_breaks_is_no_failed_login() -> None:
+    """An error of the plugin says nothing about the client."""
+    plugin = Riddle()
+    plugin.no = object()
+    broker = BrokerHarness(max_failed_logins=1)
+    broker.node.env.hooks = Hooks(on_error=lambda *_: None)
+    broker.node.env.hooks.add("riddle", plugin)
+    for data, code in ((b"41", 0x87), (b"42", 0)):
+        caller = RawClient(broker, 5)
+        assert caller.says(connect("c", 5, username="me", **method(data)))[0].reason == code
 
 
 def test_a_client_without_method_gets_none() -> None:
