@@ -12,13 +12,12 @@ from aiohttp import web
 
 from ..broker.clustering.operator_port import ClusterError
 from ..broker.listeners.sockets import ListenError
-from ..configs.secret_keys import is_secret
 from ..storage.engine import StorageError
 from .context import Context
 from .grammar import Report, find, overview, parse
 from .registry import COMMANDS
-from .render import escape_unprintable
 from .result import Alert, CommandError, Part, Text
+from .secret_words import redacted
 from .wire import progress_line, to_lines
 
 CONTENT_TYPE = "application/x-ndjson"
@@ -28,9 +27,6 @@ REQUEST_S = 10.0
 DONE, REFUSED, FAILED = 0, 1, 2
 """Status of a command: done, refused (the command is wrong or impossible, or its result is incomplete), failed (the
 cause is in the node)."""
-_SECRETS = ("--keypasswd",)
-_SECRET_KEYS = {"api-key": ("key",)}
-"""Maps the first word of a command to the names of the arguments whose values the log must not show."""
 
 
 class Request(msgspec.Struct):
@@ -67,7 +63,7 @@ async def _dispatch(context: Context, words: Sequence[str], report: Report) -> t
     except (CommandError, ListenError, ClusterError) as error:
         return [Alert(str(error))], REFUSED
     except StorageError as error:
-        context.server.log("error", f"vmq-admin {' '.join(words[:2])}: {error}")
+        context.server.log("error", f"vmq-admin {redacted(words)}: {error}")
         return [Alert(f"The message store cannot be read: {error}")], FAILED
     except TimeoutError:
         said = f"Done, but it is not durable yet ({context.delay}); after a crash repeat the command."
@@ -76,18 +72,6 @@ async def _dispatch(context: Context, words: Sequence[str], report: Report) -> t
         context.server.log("error", f"vmq-admin {redacted(words)}: {''.join(format_exception(error))}")
         said = f"The command failed because of a defect of the node; the log of the node has the details: {error!r}"
         return [Alert(said)], FAILED
-
-
-def redacted(words: Sequence[str]) -> str:
-    """The command line as one line for the log, with secrets hidden."""
-    secret_keys = _SECRET_KEYS.get(words[0], ()) if words else ()
-    shown: list[str] = []
-    for word in words:
-        name = word.partition("=")[0]
-        secret = (name in _SECRETS or name in secret_keys or (words[0] == "set" and is_secret(name))) and "=" in word
-        hidden = bool(shown) and shown[-1] in _SECRETS
-        shown.append(f"{name}=(hidden)" if secret else "(hidden)" if hidden else escape_unprintable(word))
-    return " ".join(shown)
 
 
 async def handle_request(context: Context, request: web.Request, source: str = "") -> web.StreamResponse:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .result import CommandError, Part
+from .secret_words import shown
 from .vernemq_commands import instead_of
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def find(commands: Sequence[Command], words: Sequence[str]) -> tuple[Command, li
     family = [command for command in commands if plain and command.name.split()[0] == plain[0]]
     if not plain:
         raise CommandError(f"No command is given. Commands are:\n{overview(commands)}")
-    said = f"Unknown command: {' '.join(plain[:3])}."
+    said = f"Unknown command: {' '.join(shown(plain)[:3])}."
     if len(plain) == 1 and family:
         said = f"{plain[0]} needs one more word."
     if family:
@@ -166,7 +167,7 @@ def parse(command: Command, words: Sequence[str], report: Report = _ignore_progr
         elif command.positionals:
             call.positionals.append(word)
         else:
-            raise CommandError(f"{word} is not expected here.\n{command.explain()}")
+            raise CommandError(f"{_shown(command, word)} is not expected here.\n{command.explain()}")
     missing = [key.name for key in command.arguments if key.name not in call.arguments and not key.optional]
     if missing:
         raise CommandError(f"{' and '.join(f'{name}=...' for name in missing)} must be given.\n{command.explain()}")
@@ -177,11 +178,12 @@ def parse(command: Command, words: Sequence[str], report: Report = _ignore_progr
 
 def _key(command: Command, call: Call, word: str) -> None:
     name, _, text = word.partition("=")
+    written = _shown(command, word)
     key = next((key for key in command.arguments if key.name == name), None)
     if key is None:
         if any(name == flag.name and flag.value for flag in command.flags):
-            raise CommandError(f"{command.name} has no argument {name}=. Did you mean --{name}={text}?")
-        raise CommandError(f"{command.name} has no argument {name}=.\n{command.explain()}")
+            raise CommandError(f"{command.name} has no argument {name}=. Did you mean --{written}?")
+        raise CommandError(f"{command.name} has no argument {written.partition('=')[0]}=.\n{command.explain()}")
     if name in call.arguments:
         raise CommandError(f"{name}= is given twice.")
     call.arguments[name] = _converted(f"{name}=", key.convert, text)
@@ -194,7 +196,8 @@ def _flag(command: Command, call: Call, word: str, todo: list[str]) -> None:
     if flag is None or not name:
         near = get_close_matches(name[:80], [flag.name for flag in command.flags], 1, 0.6)
         hint = f" Did you mean --{near[0]}?" if near else ""
-        raise CommandError(f"{command.name} has no flag {word.partition('=')[0]}.{hint}\n{command.explain()}")
+        written = _shown(command, word).partition("=")[0]
+        raise CommandError(f"{command.name} has no flag {written}.{hint}\n{command.explain()}")
     wants = bool(flag.value) and not equals
     if wants and flag.optional:
         # `-a false` is VerneMQ's form; `-a` alone may precede another flag or an argument
@@ -206,6 +209,11 @@ def _flag(command: Command, call: Call, word: str, todo: list[str]) -> None:
     if equals and not flag.value:
         raise CommandError(f"--{flag.name} takes no value.")
     call.flags.append((flag.name, _converted(f"--{flag.name}", flag.convert, text) if equals else None))
+
+
+def _shown(command: Command, word: str) -> str:
+    """A word of the command line for an answer: with its secret hidden, if it has one."""
+    return shown([*command.name.split(), word])[-1]
 
 
 def _converted(where: str, convert: Callable[[str], Any], text: str) -> Any:

@@ -116,6 +116,34 @@ def test_wrong_arguments(words: list[str], said: str) -> None:
     assert str(error.value).startswith(said)
 
 
+ADD = Command("api-key add", "Add.", nothing, arguments=(Argument("key", "the key"),))
+START = Command("listener start", "Start.", nothing, flags=(Flag("keypasswd", "of the key", value="PASSWORD"),))
+
+
+@pytest.mark.parametrize(
+    ("command", "word", "said"),
+    [
+        (ADD, "topsecret", "(hidden) is not expected here."),
+        (ADD, "topsecret=", "api-key add has no argument (hidden)=."),
+        (ADD, "--topsecret", "api-key add has no flag (hidden)."),
+        (ADD, "--key=topsecret", "api-key add has no flag --key."),
+        (START, "keypasswd=topsecret", "listener start has no argument keypasswd=. Did you mean --keypasswd=(hidden)?"),
+    ],
+)
+def test_an_answer_contains_no_secret(command: Command, word: str, said: str) -> None:
+    """An operator who forgets `key=`, or the dashes of a flag, does not find the key in the answer."""
+    with pytest.raises(CommandError) as error:
+        parse(command, [word])
+    assert str(error.value).startswith(said)
+    assert "topsecret" not in str(error.value)
+
+
+def test_an_unknown_command_shows_no_key() -> None:
+    with pytest.raises(CommandError) as error:
+        find((ADD, START), ["api-key", "topsecret"])
+    assert str(error.value).startswith("Unknown command: api-key (hidden).")
+
+
 def test_required_arguments() -> None:
     with pytest.raises(CommandError, match="must be given"):
         parse(SET, [])
