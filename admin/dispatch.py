@@ -12,6 +12,8 @@ from aiohttp import web
 
 from ..broker.clustering.operator_port import ClusterError
 from ..broker.listeners.sockets import ListenError
+from ..broker.reporting.journal import ADMIN_COMMAND
+from ..broker.reporting.log_line import Line
 from ..storage.engine import StorageError
 from .context import Context
 from .grammar import Report, find, overview, parse
@@ -126,4 +128,5 @@ def log_command(context: Context, words: Sequence[str], source: str) -> None:
     """Log the command. `source` is the address of the client; empty for the unix socket."""
     # the health check of a container runs `node status` every few seconds
     level = "debug" if words[:2] == ["node", "status"] else "info"
-    context.server.log(level, f"vmq-admin {redacted(words)}{f', from {source}' if source else ''}")
+    said = f"vmq-admin {redacted(words)}{f', from {source}' if source else ''}"
+    context.server.log(level, Line(ADMIN_COMMAND, said))

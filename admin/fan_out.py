@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 
 from ..broker.clustering.operator_port import ClusterError
+from ..broker.reporting.journal import ADMIN_COMMAND
+from ..broker.reporting.log_line import Line
 from ..cluster.transport.wire import CallFailed
 from ..configs.secret_keys import is_secret
 from .context import Context
@@ -127,7 +129,8 @@ def answer_peers(context: Context, commands: Mapping[str, LocalHandler]) -> None
             raise CallFailed(f"{command.command} is unknown to this node")
         asking = command.arguments.pop(ASKED_BY, "another node of the cluster")
         level = "debug" if command.command == NODE_STATUS else "info"
-        context.server.log(level, escape_unprintable(f"vmq-admin {_written(command)}, asked by {asking}"))
+        said = escape_unprintable(f"vmq-admin {_written(command)}, asked by {asking}")
+        context.server.log(level, Line(ADMIN_COMMAND, said))
         try:
             return msgspec.msgpack.encode(await handler(context, Call(command.arguments, command.flags, [])))
         except (CommandError, ClusterError, TimeoutError) as error:

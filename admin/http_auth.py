@@ -6,6 +6,7 @@ import msgspec
 from aiohttp import BasicAuth, web
 from aiohttp.typedefs import Handler
 
+from ..broker.reporting.log_line import Line
 from ..configs import ListenerSettings
 from .context import Context
 from .render import escape_unprintable
@@ -33,9 +34,8 @@ def require_api_key(context: Context, listener: str, scope: str, handler: Handle
         verdict = "missing" if key is None else context.api_keys.check(key, scope)
         if verdict == "ok":
             return await handler(request)
-        context.server.log(
-            "info", f"{listener}: {escape_unprintable(request.path)} refused to {request.remote}: API key {verdict}"
-        )
+        text = f"{listener}: {escape_unprintable(request.path)} refused: API key {verdict}"
+        context.server.log("info", Line("http.refuse", text, peer=request.remote))
         said = _SAID.get(verdict, f"this API key has another scope than {scope}.")
         return web.Response(
             status=401,

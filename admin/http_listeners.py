@@ -232,7 +232,8 @@ class HttpListener:
         settings, tls = self.settings, transport.get_extra_info("ssl_object")
         if not settings.require_certificate or check_depth(tls, settings.depth):
             return True
-        self._say("info", f"the chain of certificates is longer than depth = {settings.depth} allows")
+        why = f"the chain of certificates is longer than depth = {settings.depth} allows"
+        self._log("info", Line("tls.fail", f"{settings.key}: TLS handshake failed: {why}"))
         return False
 
     def _say(self, level: str, text: str) -> None:

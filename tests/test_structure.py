@@ -46,7 +46,7 @@ IN_BROKER: dict[str, set[str]] = {
     "connection": {"sessions", "routing", "queues", "plugins", "reporting"},
     "gateway": {"connection", "sessions"},
     "": {"gateway", "connection", "sessions", "routing", "queues", "plugins", "reporting"},
-    "listeners": {"connection"},
+    "listeners": {"connection", "reporting"},
     "discovery": set(),
     "clustering": {"", "connection", "sessions", "routing", "queues", "discovery"},
     "process": {"clustering", "listeners", "", "connection", "routing", "queues", "plugins", "reporting"},

@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol, ABC):
         if settings.require_certificate and not check_depth(tls, settings.depth):
             why = f"the chain of certificates is longer than depth = {settings.depth} allows"
             self.traffic.tls_handshake_error += 1
-            self.limiter.log("info", f"TLS handshake with {origin.peer_host} failed: {why}")
+            self.limiter.log_refused("tls.fail", f"TLS handshake failed: {why}", origin.peer_host)
             self.abort()
             return False
         origin.tls = facts(tls, settings)

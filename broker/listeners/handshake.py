@@ -114,7 +114,7 @@ class TlsAcceptor(SocketAcceptor):
             why = _why(error)
             if why:
                 host = peer[0] if connection.origin is None else connection.origin.peer_host
-                connection.limiter.log("info", f"TLS handshake with {host} failed: {why}")
+                connection.limiter.log_refused("tls.fail", f"TLS handshake failed: {why}", host)
             connection.connection_lost(None)
         except asyncio.CancelledError:
             connection.connection_lost(None)

@@ -14,6 +14,7 @@ import msgspec
 from ...configs import ListenerSettings, Settings
 from ...mqtt.decoder import WILL_BYTES
 from ..connection.transport import MakeConnection
+from ..reporting.log_line import Line
 from .traffic import Traffic
 
 BURST_GAP_S = 10.0
@@ -138,10 +139,15 @@ class ConnectionLimiter:
         """Write a line with the listener's name to the log."""
         self._log(level, f"{self.settings.key}: {text}")
 
+    def log_refused(self, event: str, text: str, host: str) -> None:
+        """Log why a client at this host is refused. Strangers can cause any number of these lines: the log limits the
+        lines of each event apart, so they take the place of no other line."""
+        self._log("info", Line(event, f"{self.settings.key}: {text}", peer=host))
+
     def refuse_proxy(self, host: str, why: str) -> None:
         """Count and log a connection from this host without a valid PROXY header."""
         self.traffic.proxy_protocol_error += 1
-        self.log("info", f"connection from {host} refused: {why}")
+        self.log_refused("proxy.refuse", f"connection refused: {why}", host)
 
     def _refuse(self, why: str) -> None:
         self.traffic.connections_refused += 1

@@ -227,7 +227,7 @@ class WebSocketConnection(Connection):
     def _log_refusal(self, detail: str) -> None:
         self.traffic.websocket_error += 1
         peer = self.origin.peer_host if self.origin is not None else ""
-        self.limiter.log("info", f"WebSocket from {peer} refused: {detail}")
+        self.limiter.log_refused("ws.refuse", f"WebSocket refused: {detail}", peer)
 
     # -- frames
 

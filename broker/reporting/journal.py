@@ -2,7 +2,8 @@
 
 A client that is refused in a loop, or a network that flaps, writes at most `BURST` lines of one kind between two calls
 of `flush`; the others are counted, and `flush` writes one line with the count and the names that it met. So a log on
-disk grows by a bounded amount for each kind and interval, whatever clients and other nodes do.
+disk grows by a bounded amount for each kind and interval, whatever clients and other nodes do. The commands of
+administrators are all written: nobody may hide them behind other lines.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ BURST = 20
 
 PLAIN = 200
 """Lines without a kind that are written between two calls of `flush`, for each level."""
+
+ADMIN_COMMAND = "admin.command"
+"""The kind of a line that tells of a command of an administrator. These lines are not limited."""
 
 NAMES = 5
 """Number of names of each field that the line with the count of left-out lines has."""
@@ -77,7 +81,7 @@ class Journal:
             if self._debug:
                 self.write(level, line)
         elif isinstance(line, Line):
-            if self._take(line.event, BURST):
+            if line.event == ADMIN_COMMAND or self._take(line.event, BURST):
                 self.write(level, line)
             else:
                 self._leave_out(line.event, level, line.fields)

@@ -13,6 +13,7 @@ from strogoff.admin.commands import session
 from strogoff.admin.commands.cluster import TIMEOUT_S
 from strogoff.admin.fan_out import ASKED_BY, NodeResult, RemoteCommand, answer_peers
 from strogoff.admin.result import Alert, Table, Text
+from strogoff.broker.reporting.journal import PLAIN
 from tests.admin.cluster_harness import ClusterHarness, running_cluster
 from tests.admin.fake_operator_port import FakeOperatorPort
 from tests.admin.server_harness import ServerHarness, run_with_server
@@ -123,6 +124,8 @@ def test_a_command_of_another_node_is_logged_with_what_it_is_about(tmp_path: Pat
 
     async def test(harness: ServerHarness) -> None:
         await harness.client("pump-8")
+        for number in range(PLAIN):  # so the log has no room for one more line without a kind
+            harness.server.log("info", f"line {number}")
         harness.server.cluster = port = cast(Any, FakeOperatorPort())
         answer_peers(harness.context, session.LOCAL_HANDLERS)
         asked = RemoteCommand(

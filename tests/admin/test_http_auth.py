@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from strogoff.broker.reporting.journal import BURST, PLAIN
+
 from .server_harness import ServerHarness, run_with_server
 
 HTTP = {"listener__http__default": "127.0.0.1:0"}
@@ -50,7 +52,23 @@ def test_wrong_keys_are_refused(tmp_path: Path, headers: dict[str, str], reason:
         status, text = await harness.get(PAGE, **headers)
         assert (status, json.loads(text)) == (401, {"reason": reason, "text": said})
         (line,) = [line for line in harness.lines if "API key" in line]
-        assert line == f"info listener.http.default: {PAGE} refused to 127.0.0.1: API key {reason}"
+        assert line == f"info listener.http.default: {PAGE} refused: API key {reason} peer=127.0.0.1"
+
+    run_with_server(tmp_path, test, **HTTP)
+
+
+def test_strangers_hide_no_command(tmp_path: Path) -> None:
+    """Requests without a key take up no other lines of the log, and commands are logged whatever else happens."""
+
+    async def test(harness: ServerHarness) -> None:
+        for _ in range(BURST + 3):
+            assert (await harness.get(PAGE))[0] == 401
+        assert sum("API key missing" in line for line in harness.lines) == BURST
+        for number in range(PLAIN + 1):
+            harness.server.log("info", f"line {number}")
+        assert f"info line {PLAIN}" not in harness.lines
+        await harness.good("api-key", "create")
+        assert harness.lines[-1] == "info vmq-admin api-key create"
 
     run_with_server(tmp_path, test, **HTTP)
 

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from strogoff.broker.connection.transport import ClientTransport, ConnectionOrigin
 from strogoff.broker.listeners.limiter import LimiterOptions
 from strogoff.broker.listeners.listeners import Listeners
+from strogoff.broker.reporting.log_line import Line
 from strogoff.configs import ListenerSettings
 from tests.harness.loop_errors import collect_loop_errors
 
@@ -73,10 +74,12 @@ class EchoConnection:
 
 
 class ListenerHarness:
-    """The listeners of a node, with an `EchoConnection` for each connection. `lines` is its log."""
+    """The listeners of a node, with an `EchoConnection` for each connection. `lines` is its log, `events` has the event
+    of each line, or an empty string."""
 
     def __init__(self, **options: Any) -> None:
         self.lines: list[str] = []
+        self.events: list[str] = []
         self.handlers: list[EchoConnection] = []
         self.changed = asyncio.Event()
         self.listeners = Listeners(self._log, LimiterOptions(**options))
@@ -87,6 +90,7 @@ class ListenerHarness:
 
     def _log(self, level: str, line: str) -> None:
         self.lines.append(f"{level} {line}")
+        self.events.append(line.event if isinstance(line, Line) else "")
         self.changed.set()
 
     def make_handler(self, link: ClientTransport, origin: ConnectionOrigin) -> EchoConnection:

@@ -353,7 +353,8 @@ def test_no_proxy_header_is_a_refusal_with_a_reason(loop: str) -> None:
         peer.send(b"\x10\x0c\0\4MQTT")
         assert await peer.rest() == b""
         assert harness.handlers == []
-        assert harness.lines[-1] == "info listener.tcp.default: connection from 127.0.0.1 refused: no PROXY header"
+        assert harness.lines[-1] == "info listener.tcp.default: connection refused: no PROXY header peer=127.0.0.1"
+        assert harness.events[-1] == "proxy.refuse"
         assert harness.traffic.proxy_protocol_error == 1
 
     with_listeners(test, loop)
@@ -363,7 +364,7 @@ def test_a_proxy_header_that_does_not_come_in_time_is_a_refusal() -> None:
     async def test(harness: ListenerHarness) -> None:
         peer = await Peer.connect(await harness.open(tcp(proxy_protocol=True)))
         assert await peer.rest() == b""
-        assert harness.lines[-1].endswith("refused: no PROXY header within 0.05 s")
+        assert harness.lines[-1].endswith("refused: no PROXY header within 0.05 s peer=127.0.0.1")
 
     with_listeners(test, opening_timeout_s=0.05)
 

@@ -473,7 +473,7 @@ def test_other_requests_get_an_http_error(request_: bytes, status: int, text: by
         assert text in answer
         assert harness.handlers == []
         assert harness.traffic.websocket_error == 1
-        assert "WebSocket from 127.0.0.1 refused: " in harness.lines[-1]
+        assert ("WebSocket refused: " in harness.lines[-1], harness.events[-1]) == (True, "ws.refuse")
 
     with_listeners(test)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strogoff.broker.reporting.journal import BURST, NAMES, PLAIN, Journal
+from strogoff.broker.reporting.journal import ADMIN_COMMAND, BURST, NAMES, PLAIN, Journal
 from strogoff.broker.reporting.log_line import Line
 
 HEADER: dict[str, Any] = {"v": 2, "run_id": "r", "node": "n1", "boot": 1, "seq": 1, "hlc": 0, "mono_ns": 0}
@@ -80,6 +80,15 @@ def test_the_names_in_a_summary_are_bounded() -> None:
     line = paper.take()[-1][1]
     assert isinstance(line, Line)
     assert line.fields["count"] == 10_000 - BURST and len(line.fields["client_id"]) == NAMES
+
+
+def test_no_command_of_an_administrator_is_left_out() -> None:
+    paper = Paper()
+    for number in range(PLAIN + BURST + 1):
+        paper.journal("info", Line(ADMIN_COMMAND, f"vmq-admin session disconnect client-id=c{number}"))
+    assert len(paper.take()) == PLAIN + BURST + 1
+    paper.journal.flush()
+    assert paper.take() == []
 
 
 def test_lines_without_a_kind_are_limited_by_level() -> None:

@@ -66,7 +66,7 @@ def test_the_nodes_end_tls(tmp_path: Path) -> None:
             for sub in subs:
                 assert await sub.finish(1) == ["hello"]
             await is_refused(proxy.port, pem.without())
-            await logs(nodes, "TLS handshake with 127.0.0.1 failed: peer did not return a certificate")
+            await logs(nodes, "TLS handshake failed: peer did not return a certificate")
             await is_refused(proxy.port, pem.client("stranger", trustme.CA()))
             address = nodes[0].settings["listener.ssl.proxied"].split(":")
             assert await pub("-h", address[0], "-p", address[1], *device, "--insecure", "-t", "t", "-m", "x") != 0
@@ -168,7 +168,7 @@ def test_who_reaches_the_listener_of_the_nodes_without_haproxy(tmp_path: Path) -
             ):
                 async with raw(node, data) as answer:
                     assert answer == b"", why
-                await logs([node], f"listener.tcp.proxied: connection from 127.0.0.1 refused: {why}")
+                await logs([node], f"listener.tcp.proxied: connection refused: {why}")
             for data, user in (
                 (named(b"device-9"), "device-9"),
                 (named(b"x" * 60_000), "x" * 60_000),
