@@ -117,9 +117,12 @@ def _may_read(path: Path) -> bool:
 
 
 def _opened(settings: Settings, key: str, reloader: Reloader[Any], log: Log) -> WatchedFile:
-    """Read the file that `key` names into `reloader`. Raises `PluginFileError`; a missing file causes a warning."""
+    """Read the file that `key` names into `reloader`. Raises `PluginFileError`; a missing file causes a warning.
+
+    A link to nothing is not a missing file, and neither is one that a folder above hides: there may be rules.
+    """
     path = Path(str(settings[key]))
-    missing = not path.exists()
+    missing = not _has_entry(path)
     open_to_all = missing and settings.source(key) == "default" and key == _RULES
     if open_to_all:
         # the file that VerneMQ installs: everybody may publish and subscribe everything, until `path` exists
@@ -131,8 +134,20 @@ def _opened(settings: Settings, key: str, reloader: Reloader[Any], log: Log) -> 
         if said:
             log("warning", said)
     elif watched.problem:
-        raise PluginFileError(f"{key}: {watched.problem}")
+        link = f" (a link to {os.readlink(path)})" if os.path.islink(path) else ""
+        raise PluginFileError(f"{key}: {watched.problem}{link}")
     return watched
+
+
+def _has_entry(path: Path) -> bool:
+    """False if the folder has no entry of this name. True if that cannot be found out: reading the file says why."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _missing(key: str, path: Path, anonymous: bool, watched: bool, open_to_all: bool) -> str:

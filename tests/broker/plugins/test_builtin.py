@@ -118,6 +118,32 @@ def test_an_existing_file_must_be_valid(tmp_path: Path) -> None:
         Case(tmp_path)
 
 
+@pytest.mark.parametrize(("key", "name"), [("vmq_acl.acl_file", "vmq.acl"), ("vmq_passwd.password_file", "vmq.passwd")])
+def test_a_link_to_nothing_is_not_a_missing_file(tmp_path: Path, key: str, name: str) -> None:
+    """Its rules may only be out of reach for now, so the node does not start without them."""
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / name).symlink_to("gone")
+    with pytest.raises(PluginFileError) as error:
+        Case(tmp_path)
+    assert str(error.value) == f"{key}: etc/{name}: No such file or directory (a link to gone)"
+
+
+def test_a_file_that_its_folder_hides_is_not_a_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows then whether there are rules. The tests may run as root, who enters each folder."""
+    (tmp_path / "etc").touch()
+    with pytest.raises(PluginFileError, match=r"vmq_passwd.password_file: etc/vmq.passwd: Not a directory$"):
+        Case(tmp_path)
+
+    def denied(path: Path, **_: object) -> os.stat_result:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "etc").unlink()
+    monkeypatch.setattr(Path, "stat", denied)
+    monkeypatch.setattr(Path, "lstat", denied)
+    with pytest.raises(PluginFileError, match=r"vmq_acl.acl_file: etc/vmq.acl: Permission denied$"):
+        Case(tmp_path, plugins__vmq_passwd="off")
+
+
 def test_a_file_that_this_user_may_not_read_is_not_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user of the node may read it. A file that does not exist is no such file."""
     (tmp_path / "wrong").write_text("nonsense")
