@@ -159,7 +159,8 @@ _TYPES: Final = """
     conn.close s client reason conn ?mountpoint ?peer ?username ?detail : a connection with a session ended
     conn.pause s client reason count ?mountpoint
         : the node stopped reading a connection, because `count` of its packets wait
-    conn.refuse s client peer version code reason ?mountpoint ?username : a CONNECT was refused
+    conn.refuse s client peer version code reason ?mountpoint ?username
+        : a CONNECT was refused; username: its first 256 characters
     sess.create s client epoch ?mountpoint ?slot : a session began
     sess.resume s client epoch ?mountpoint ?slot : a client resumed its session
     sess.expire s client epoch ?mountpoint : a session's expiry interval was over
@@ -204,7 +205,8 @@ _TYPES: Final = """
     ret.deliver m client epoch topic mid ?mountpoint : a retained message went to a new subscription
     ret.refuse s topic client reason : a retained message was refused
     policy.deny s client operation topic ?reason ?policy ?state ?mountpoint ?username ?peer
-        : an operation was refused, or a PUBLISH deferred; state: how much of the cluster the node saw, see mem.view
+        : an operation was refused, or a PUBLISH deferred; state: how much of the cluster the node saw, see mem.view;
+        topic and username: their first 256 characters
     store.sync m lsn bytes : everything up to lsn is on the disk, after fsync; bytes: since the last such row
     store.state s state ?detail
         : the message store changed its state; unwritten: last row of a boot whose stop did not write everything in time

@@ -11,7 +11,7 @@ from .plugins.hooks import Hooks, Subscriber
 from .queues.message import Message, Mid
 from .reporting.choice import Choice
 from .reporting.events import Events
-from .reporting.log_line import address
+from .reporting.log_line import VALUE_LIMIT, address
 from .reporting.metrics import Counters
 
 
@@ -229,7 +229,7 @@ class Observer:
             "conn.refuse",
             client=connection.client_id,
             peer=address(connection.peer),
-            username=connection.username,
+            username=_cut(connection.username),
             mountpoint=connection.mountpoint,
             version=connection.version,
             code=code,
@@ -284,11 +284,11 @@ class Observer:
             client=connection.client_id,
             mountpoint=connection.mountpoint,
             operation=operation,
-            topic=topic,
+            topic=_cut(topic),
             reason=reason,
             policy=policy,
             state=state,
-            username=connection.username,
+            username=_cut(connection.username),
             peer=address(connection.peer),
         )
 
@@ -489,3 +489,8 @@ class Observer:
             qos=qos,
             dup=dup,
         )
+
+
+def _cut(text: str | None) -> str | None:
+    """The beginning of a user name or topic: what a stranger sends in vain takes little room in the event log."""
+    return text if text is None else text[:VALUE_LIMIT]

@@ -25,6 +25,34 @@ def story(broker: BrokerHarness, *types: str) -> list[tuple[str, ...]]:
 SESSION_TYPES = ("conn.open", "conn.close", "sess.create", "sess.resume", "sess.end", "sess.expire", "will.arm")
 
 
+class Nobody:
+    """Lets one user in, who may do nothing."""
+
+    def auth_on_register(self, peer: Any, subscriber: Any, user: str, *_: Any) -> bool:
+        return user.startswith("known")
+
+    def auth_on_publish(self, *_: Any) -> bool:
+        return False
+
+    def auth_on_subscribe(self, *_: Any) -> bool:
+        return False
+
+
+def test_rows_of_refused_operations_have_the_beginning_of_long_names() -> None:
+    """A stranger cannot fill the event log with names of 64 KB."""
+    long = "x" * 60_000
+    broker = BrokerHarness(Nobody(), allow_anonymous=False)
+    broker.connect("c", 5, username=long, password=b"p")
+    (refused,) = broker.events("conn.refuse")
+    assert refused["username"] == "x" * 256
+    client = broker.client("c", 5, username="known" + long)
+    client.publish(long, b"", 1, 1)
+    client.subscribe((long, 0))
+    rows = broker.events("policy.deny")
+    assert [row["operation"] for row in rows] == ["publish", "subscribe"]
+    assert {(row["topic"], row["username"]) for row in rows} == {("x" * 256, ("known" + long)[:256])}
+
+
 @pytest.mark.parametrize("version", [4, 5])
 def test_the_life_of_a_session(version: int) -> None:
     """Created, resumed, taken over, ended."""
