@@ -16,6 +16,8 @@ __tracebackhide__ = of_documented_errors
 class Capture:
     """A client that has subscribed to everything. `messages` waits until all published messages have arrived.
 
+    `name` is its client id. By default the first capture of a cluster is `mqtt-capture`, the second `mqtt-capture-2`.
+
     Its session is durable: if the broker was killed or stopped and has started again, each method connects again first.
     Messages of QoS 0 from the time between are lost, as for every subscriber.
 
@@ -23,8 +25,11 @@ class Capture:
     `wait_for_publish` first, or call `wait` here.
     """
 
-    def __init__(self, cluster: SyncCluster, filter: str = "#", name: str = "mqtt-capture") -> None:
+    def __init__(self, cluster: SyncCluster, filter: str = "#", name: str | None = None) -> None:
         self._cluster = cluster
+        if name is None:
+            cluster.captures += 1
+            name = "mqtt-capture" if cluster.captures == 1 else f"mqtt-capture-{cluster.captures}"
         self._filter = filter
         self._client: SyncClient = cluster.client(name, clean_start=False)
         self._begin = 0

@@ -38,6 +38,8 @@ class SyncCluster:
         self.cluster = RunningCluster(nodes, conf, **options)
         """The cluster itself. Its methods may only be called in the cluster's thread."""
         self.seed = self.cluster.seed
+        self.captures = 0
+        """The number of `Capture`s of this cluster so far that have a name by default."""
         self._thread: LoopThread | None = None
 
     # -- life

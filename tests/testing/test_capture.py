@@ -30,6 +30,18 @@ def test_a_capture_has_every_message() -> None:
         assert Capture(c, "only/#", "second").records == []
 
 
+def test_two_captures_of_one_broker_do_not_share_a_session() -> None:
+    """Each has a client id of its own by default. So has the first capture of another broker."""
+    with SyncCluster() as c, SyncCluster() as other:
+        everything, some = Capture(c), Capture(c, "only/#")
+        everything.publish("a", "1", qos=1)
+        some.publish("only/b", "2", qos=1)
+        assert some.records == [("only/b", b"2")]
+        assert everything.records == [("a", b"1"), ("only/b", b"2")]
+        assert [capture._client.name for capture in (everything, some)] == ["mqtt-capture", "mqtt-capture-2"]
+        assert Capture(other)._client.name == "mqtt-capture"
+
+
 def test_a_capture_has_messages_of_paho() -> None:
     """A client in a thread of its own, outside of the cluster: `wait` waits for it."""
     with SyncCluster() as c:
