@@ -113,7 +113,8 @@ class RunningCluster:
     disk in memory that outlives a kill, `leveldb` is the real one. `links`: the transport between nodes, `memory` or
     `grpc`. `seed` determines every random choice of the brokers; None takes a new one. `directory` has the nodes' data
     directories; None makes one and removes it at the end. `pace` divides the times of the cluster (lease 1.7 s,
-    detection 2 s, election 0.5 to 0.8 s at pace 1). Raises ValueError for an impossible argument.
+    detection 2 s, election 0.5 to 0.8 s at pace 1). Raises ValueError for an impossible argument. In another loop than
+    that of `open` all coroutines raise RuntimeError.
     """
 
     def __init__(
@@ -214,6 +215,7 @@ class RunningCluster:
 
     async def close(self) -> None:
         """Close the clients, stop the running nodes, and remove temporary data. Raises `LeakError`."""
+        self._check_loop()
         OPEN.pop(self, None)
         leaks: list[str] = []
         for client in self._clients:
@@ -227,6 +229,15 @@ class RunningCluster:
                 ending.push_async_callback(handle.end, leaks)
         if leaks:
             raise LeakError("; ".join(leaks))
+
+    def _check_loop(self) -> None:
+        """Raises RuntimeError in another event loop than the cluster's: there nothing that the cluster does is seen."""
+        loop = OPEN.get(self)
+        if loop is not None and loop is not asyncio.get_running_loop():
+            raise RuntimeError(
+                "this cluster belongs to another event loop: give the test the same loop_scope as the fixture, "
+                "or use `Cluster.sync()`"
+            )
 
     def give_up(self) -> None:
         """Release ports and temporary data without the loop: it has ended, or runs no more."""
@@ -300,6 +311,7 @@ class RunningCluster:
         With `clients`, connections and queues of other client ids may be busy. Paused and stopped nodes are ignored.
         Raises `NotSettled` after `timeout` seconds.
         """
+        self._check_loop()
         wanted = None if clients is None else set(clients)
         idle_turns, seen = 0, -1
         try:
@@ -373,6 +385,7 @@ class RunningCluster:
         await self._until(all_copied, timeout, "copies of all slots")
 
     async def _until(self, true: Callable[[], bool], timeout: float, what: str) -> None:
+        self._check_loop()
         try:
             await self._activity.until(true, timeout)
         except TimeoutError:
@@ -397,6 +410,7 @@ class RunningCluster:
         `listener` is the key of its TCP or TLS listener, such as `listener.ssl.mine`. `options` are those of `Client`
         except `host` and `port`: TypeError for these.
         """
+        self._check_loop()
         if wrong := sorted({"host", "port"} & set(options)):
             raise TypeError(f"client() has no {' and no '.join(wrong)}: give `node` and `listener`, or use Client(...)")
         client = Client(name, **options)
@@ -509,6 +523,7 @@ class RunningCluster:
             self._tell("fault.end", source, target, detail="cut")
 
     def _network_faults(self, what: str) -> NetworkFaults:
+        self._check_loop()
         if self._node_links is None:
             raise FaultError(f"{what} needs links between nodes, and this cluster has one node")
         return self._node_links.network_faults
@@ -522,6 +537,7 @@ class RunningCluster:
     @contextlib.contextmanager
     def _noted(self, what: str, handle: NodeHandle) -> Iterator[None]:
         """Note a fault before it happens; a `FaultError` takes the note back."""
+        self._check_loop()
         fault = f"{what} node {handle.number}"
         self._faults.append(fault)
         try:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -448,3 +451,41 @@ def test_a_client_of_another_listener() -> None:
                 await c.client("mine", host="localhost", port=c[0].ports()["listener.tcp.old"])
 
     run(test())
+
+
+def test_a_cluster_of_another_loop_says_so_at_once() -> None:
+    """As with a fixture of the session and a test with a loop of its own. In the right loop the cluster still works."""
+    c = Cluster()
+    with asyncio.Runner() as right:
+        right.run(c.open())
+        calls: list[Callable[[], Coroutine[Any, Any, Any]]] = [
+            c.settled,
+            c.whole,
+            c.heal,
+            c.close,
+            partial(c.client, "rx"),
+            partial(c.sees, 0, "whole"),
+            *(partial(each, 0) for each in (c.kill, c.stop, c.start, c.restart, c.pause, c.resume)),
+        ]
+
+        async def test() -> None:
+            for call in calls:
+                with pytest.raises(RuntimeError, match="belongs to another event loop: give the test the same loop_"):
+                    await call()
+
+        thread = threading.Thread(target=lambda: results.append(_outcome(test)))
+        results: list[BaseException | None] = []
+        thread.start()
+        thread.join()
+        assert results == [None] and c[0].up and c.faults == []
+        right.run(c.settled())
+        right.run(c.close())
+
+
+def _outcome(test: Callable[[], Coroutine[Any, Any, None]]) -> BaseException | None:
+    """Run a test in a loop of its own. Returns its error."""
+    try:
+        asyncio.run(test())
+    except BaseException as error:
+        return error
+    return None
