@@ -26,7 +26,8 @@ __tracebackhide__ = of_documented_errors
 
 _T = TypeVar("_T")
 NEVER = 0xFFFFFFFF
-TIMEOUT_S = 5.0
+TIMEOUT_S = 10.0
+"""Seconds of a wait by default: more than the will of a client takes whose node is killed, about 5 s at every pace."""
 
 
 class Client(asyncio.Protocol):

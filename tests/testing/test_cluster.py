@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 from strogoff import testing
+from strogoff.broker.connection.connection import FAILOVER_GRACE_S
+from strogoff.cluster.membership.settings import Settings
+from strogoff.testing.client import TIMEOUT_S
 from strogoff.testing.cluster import Cluster
+from strogoff.testing.client_errors import ConnectionLost
 from strogoff.testing.faults.packet_drops import FaultError
+from strogoff.testing.fixtures import policy_conf
 from strogoff.testing.runtime.running_cluster import ClusterOptions
 
 from .run_loop import run
@@ -65,3 +70,22 @@ def test_every_exported_name_is_the_object_of_that_name() -> None:
     """This includes `audit`, a function: a module of the same name would hide it."""
     for name in testing.__all__:
         assert getattr(testing, name).__name__ == name and not inspect.ismodule(getattr(testing, name))
+
+
+def test_a_client_waits_longer_than_a_killed_node_delays_a_will() -> None:
+    """In production: until the others take the node out of the view, and while its clients may come back."""
+    assert Settings().detection_ms / 1000 + FAILOVER_GRACE_S < TIMEOUT_S
+
+
+@pytest.mark.slow
+def test_the_will_of_a_client_whose_node_is_killed() -> None:
+    """Another client gets it within the wait that it has by default."""
+    conf = policy_conf("majority")
+    with Cluster.sync(3, conf, pace=10) as c:
+        rx = c.client("rx", node=1)
+        rx.subscribe("will", qos=1)
+        mortal = c.client("mortal", node=0, will=testing.Will("will", b"gone", 1))
+        c.kill(0)
+        with pytest.raises(ConnectionLost):
+            mortal.message()
+        assert rx.message().text == "gone"
