@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +19,6 @@ from ..configs.orchestrators import PREFIX
 from .chosen_keys import OF_PROCESS, Conf, check_keys, text
 
 READY_S = 30.0
-_LISTENING = re.compile(r"listener\.tcp\.default: listening on (\S+):([0-9]+)")
 
 
 class BrokerProcess:
@@ -40,9 +39,14 @@ class BrokerProcess:
         self._conf = {"allow_anonymous": "on", "log.console": "console", "log.error": "off", **wanted}
         self._directory = directory
         self._temporary: Path | None = None
+        self._reserved: socket.socket | None = None
+        """A bound socket that never listens: until `close` no other program gets the port."""
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self._ready = threading.Event()
+        """Set when the broker is ready, or its output has ended."""
+        self._serves = False
+        """Whether the broker has said that it is ready."""
 
     @property
     def url(self) -> str:
@@ -71,12 +75,14 @@ class BrokerProcess:
         self._end(kill=True)  # collect a process that has ended without a call of `kill` or `stop`
         if self._directory is None and self._temporary is None:
             self._temporary = Path(tempfile.mkdtemp(prefix="strogoff-"))
+        self._reserve_port()
         data = self._directory or self._temporary
         command = [sys.executable, "-m", "strogoff", "start", "--data-dir", str(data)]
         for key, value in {**self._conf, "listener.tcp.default": f"{self.host}:{self.port}"}.items():
             command += ["--set", f"{key}={value}"]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         self._ready.clear()
+        self._serves = False
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -89,7 +95,7 @@ class BrokerProcess:
         self._reader = threading.Thread(target=self._read, args=(self._process,), name="strogoff output", daemon=True)
         self._reader.start()
         try:
-            started = self._ready.wait(READY_S) and self.port and self._process.poll() is None
+            started = self._ready.wait(READY_S) and self._serves and self._process.poll() is None
         except BaseException:  # the test run is interrupted: no other code would end the process
             self._end(kill=True)
             raise
@@ -97,13 +103,20 @@ class BrokerProcess:
             self._end(kill=True)
             raise RuntimeError("the broker did not start:\n" + "\n".join(self.output))
 
+    def _reserve_port(self) -> None:
+        """Choose a free port, or reserve the one of the starts before `close`."""
+        if self._reserved is None:
+            self._reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._reserved.bind((self.host, self.port))
+            self.port = self._reserved.getsockname()[1]
+
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
             self.output.append(line.rstrip())
-            if found := _LISTENING.search(line):
-                self.port = int(found[2])
             if "is ready" in line:
+                self._serves = True
                 self._ready.set()
         self._ready.set()
 
@@ -134,8 +147,11 @@ class BrokerProcess:
         process.stdout.close()
 
     def close(self) -> None:
-        """Stop the broker and remove its temporary data."""
+        """Stop the broker, remove its temporary data, and release its port."""
         self.stop()
+        if self._reserved is not None:
+            self._reserved.close()
+            self._reserved = None
         if self._temporary is not None:
             with contextlib.suppress(OSError):
                 shutil.rmtree(self._temporary)

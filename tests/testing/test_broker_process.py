@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,25 @@ def test_the_fixture_starts_it_again_for_the_next_test(pytester: pytest.Pytester
             asyncio.run(talk(mqtt_broker_proc.port, True))
     """
     run_sample(pytester, source).assert_outcomes(passed=5)
+
+
+@pytest.mark.parametrize(("key", "value"), [("log.console", "off"), ("log.console.level", "error")])
+def test_a_start_that_logs_nothing(key: str, value: str, tmp_path: Path) -> None:
+    """The port is known nevertheless, and no other program has it while the broker does not run."""
+
+    async def talk(port: int) -> None:
+        async with Client("rx", port=port) as rx:
+            await rx.subscribe("t", qos=1)
+
+    with BrokerProcess({key: value}, tmp_path) as broker:
+        assert not [line for line in broker.output if "listening" in line]
+        asyncio.run(talk(broker.port))
+        broker.stop()
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((broker.host, broker.port))
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind((broker.host, broker.port))
 
 
 def test_a_failed_start_reports_the_reason() -> None:
