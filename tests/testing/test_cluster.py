@@ -11,8 +11,8 @@ from strogoff import testing
 from strogoff.broker.connection.connection import FAILOVER_GRACE_S
 from strogoff.cluster.membership.settings import Settings
 from strogoff.testing.client import TIMEOUT_S
-from strogoff.testing.cluster import Cluster
 from strogoff.testing.client_errors import ConnectionLost
+from strogoff.testing.cluster import Cluster
 from strogoff.testing.faults.packet_drops import FaultError
 from strogoff.testing.fixtures import policy_conf
 from strogoff.testing.runtime.running_cluster import ClusterOptions
