@@ -291,8 +291,8 @@ def _event_log_of(cluster: RunningCluster, directory: Path) -> list[str]:
 
 
 def _warnings_of(node: NodeHandle) -> list[str]:
-    """Returns the last lines of a node's log with a warning or an error."""
-    found = [line for line in list(node.log) if line.startswith(_WORTH_READING)]
+    """Returns the last lines with a warning or an error of a node's log during the test."""
+    found = [line for line in node.log_of_test if line.startswith(_WORTH_READING)]
     return [f"log of node {node.number}: {line}" for line in found[-_MOST_LINES:]]
 
 

@@ -59,6 +59,7 @@ class NodeHandle:
         self.drops: list[Drop] = []
         self.log: deque[str] = deque(maxlen=1000)
         """The last 1,000 log lines, as `level: text`."""
+        self._log_of_test: list[str] | None = None
         self._seed = f"{seed} {self.name}"
         self._activity = activity
         self._sink = sink
@@ -230,6 +231,15 @@ class NodeHandle:
         await asyncio.sleep(0)
         if left := server.left_behind():
             raise LeakError(f"node {self.number} left behind: {', '.join(left)}")
+
+    @property
+    def log_of_test(self) -> list[str]:
+        """The lines of `log` before the cluster began to close: after that, each node misses those that end first."""
+        return list(self.log) if self._log_of_test is None else self._log_of_test
+
+    def test_is_over(self) -> None:
+        """The cluster begins to close: `log_of_test` gets no more lines."""
+        self._log_of_test = self.log_of_test
 
     def _log_line(self, level: str, text: str) -> None:
         self.log.append(f"{level}: {text}")

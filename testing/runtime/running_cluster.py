@@ -217,6 +217,8 @@ class RunningCluster:
         """Close the clients, stop the running nodes, and remove temporary data. Raises `LeakError`."""
         self._check_loop()
         OPEN.pop(self, None)
+        for handle in self.nodes:
+            handle.test_is_over()
         leaks: list[str] = []
         for client in self._clients:
             client.abort()

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from strogoff.testing.fixtures import OPERATIONS, External, number, option, policy_conf
+from strogoff.testing.cluster import Cluster
+from strogoff.testing.fixtures import OPERATIONS, External, _warnings_of, number, option, policy_conf
 
 
 class _Config:
@@ -47,3 +48,12 @@ def test_policies() -> None:
     assert policy_conf({"publish": "majority"}) == {"allow_publish_during_netsplit": "majority"}
     with pytest.raises(pytest.UsageError, match="operations are register, publish, subscribe, unsubscribe"):
         policy_conf({"publish": "sometimes"})
+
+
+def test_a_report_has_no_warnings_about_the_end_of_the_cluster() -> None:
+    """Each node misses those that `close` stops before it. A second `close` changes nothing."""
+    with Cluster.sync(2, pace=10) as c:
+        c[0]._log_line("warning", "this belongs to the test")
+    c[0].test_is_over()
+    assert any("incident begins" in line for line in c[0].log)
+    assert _warnings_of(c[0]) == ["log of node 0: warning: this belongs to the test"]
