@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 import secrets
 import shlex
@@ -30,6 +31,8 @@ _MARKER = ("nodes", "seed", "policy", "conf", "engine", "links", "pace")
 _MOST_PROBLEMS = 20
 _MOST_NAMES = 6
 _MOST_LINES = 10
+_LONGEST_NAME = 50
+"""Characters of a test's id in the name of a directory, at most 4 bytes each: the system takes 255 bytes."""
 _WORTH_READING = ("warning: ", "error: ", "critical: ")
 _Number = TypeVar("_Number", int, float)
 
@@ -247,7 +250,13 @@ def _traces(request: pytest.FixtureRequest, seed: int | None) -> _Traces:
     chosen = number(config, "mqtt_seed")
     if chosen is None:
         chosen = seed if seed is not None else secrets.randbits(32)
-    return _Traces(base / re.sub(r"[^\w.-]+", "-", request.node.nodeid).strip("-"), chosen, [])
+    return _Traces(base / directory_name(request.node.nodeid), chosen, [])
+
+
+def directory_name(test: str) -> str:
+    """Returns the name of the directory for the event logs of a test, by its id. Different tests have different ones."""
+    readable = re.sub(r"[^\w.-]+", "-", test).strip("-")[-_LONGEST_NAME:]
+    return f"{readable}-{hashlib.sha256(test.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
 def describe(item: pytest.Item) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from strogoff.testing.cluster import Cluster
-from strogoff.testing.fixtures import OPERATIONS, External, _warnings_of, number, option, policy_conf
+from strogoff.testing.fixtures import OPERATIONS, External, _warnings_of, directory_name, number, option, policy_conf
 
 
 class _Config:
@@ -57,3 +57,10 @@ def test_a_report_has_no_warnings_about_the_end_of_the_cluster() -> None:
     c[0].test_is_over()
     assert any("incident begins" in line for line in c[0].log)
     assert _warnings_of(c[0]) == ["log of node 0: warning: this belongs to the test"]
+
+
+def test_each_test_has_a_directory_of_its_own() -> None:
+    """Although parameters have characters that no name of a file should have, and although they are long."""
+    names = [directory_name(f"t/test_a.py::test_it[{filter}]") for filter in ("a/#", "a/+", "\u20ac" * 300, "x" * 300)]
+    assert len(set(names)) == 4 and all(len(name.encode()) <= 255 for name in names)
+    assert names[0].startswith("t-test_a.py-test_it-a-") and names[0] == directory_name("t/test_a.py::test_it[a/#]")

@@ -118,8 +118,8 @@ def test_a_failed_test_reports_how_to_repeat_it(pytester: pytest.Pytester) -> No
             "seed 77 (replay with --mqtt-seed=77), memory engine",
             "fault: kill node 0",
             "audit: valid: *",
-            "event log: */traces/*test_it/cluster-0",
-            "what a client did: strogoff analytics follow */traces/*test_it/cluster-0 --client rx",
+            "event log: */traces/*test_it-????????/cluster-0",
+            "what a client did: strogoff analytics follow */traces/*test_it-????????/cluster-0 --client rx",
         ]
     )
     command = next(line for line in result.outlines if line.startswith("what a client did: "))
