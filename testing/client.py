@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
+
+from msgspec import structs
 
 from ..mqtt import packets
 from ..mqtt.decoder import Decoder
@@ -35,7 +37,8 @@ class Client(asyncio.Protocol):
 
     With `clean_start=False` and version 5 the session never expires, unless `session_expiry` (seconds) says otherwise.
     With `auto_ack=False` the test acknowledges messages itself, by `ack`. `keepalive` is in seconds; 0 sends no pings.
-    `properties` are those of CONNECT. `tls` is for a listener with TLS.
+    `properties` are those of CONNECT. `tls` is for a listener with TLS. Raises ValueError and TypeError for arguments
+    that no client can have.
     """
 
     def __init__(
@@ -71,6 +74,10 @@ class Client(asyncio.Protocol):
         if version == 5 and expiry:
             wanted.setdefault("session_expiry_interval", expiry)
         secret = password.encode() if isinstance(password, str) else password
+        if version not in (3, 4, 5):
+            raise ValueError(f"version = {version!r}: 3 is MQTT 3.1, 4 is 3.1.1, and 5 is 5.0")
+        if will is not None:
+            will = _checked_will(will)
         self._connect = packets.Connect(
             name, version, clean_start, keepalive, username, secret, will, (wanted or None) if version == 5 else None
         )
@@ -193,10 +200,7 @@ class Client(asyncio.Protocol):
         PUBLISH may have. Raises `ConnectionLost` if the connection ends before the answer, and TimeoutError. After
         these two the broker may or may not have the message; the client sends it again when the session is resumed.
         """
-        data = payload.encode() if isinstance(payload, str) else payload
-        if not isinstance(data, bytes | bytearray | memoryview):
-            raise TypeError(f"a payload is bytes or str, not {type(payload).__name__}: give json.dumps(...) of it")
-        packet = Publish(topic, data, qos, retain, False, 0, properties or None)
+        packet = Publish(topic, _encoded(payload), qos, retain, False, 0, properties or None)
         if qos == 0:
             self._send(packet)
             return 0
@@ -219,10 +223,10 @@ class Client(asyncio.Protocol):
     ) -> list[int]:
         """Subscribe and wait for SUBACK. Returns the granted QoS of each filter.
 
-        Raises `MqttRefused` if the broker refuses a filter, `ConnectionLost` or TimeoutError.
+        Raises `MqttRefused` if the broker refuses a filter, `ConnectionLost` or TimeoutError, and TypeError for
+        anything but strings and `SubscribeOptions`.
         """
-        many = [filters] if isinstance(filters, str | SubscribeOptions) else list(filters)
-        wanted = [SubscribeOptions(each, qos) if isinstance(each, str) else each for each in many]
+        wanted = [SubscribeOptions(each, qos) if isinstance(each, str) else each for each in _listed(filters)]
         packet_id = self.session.new_id()
         answered = self._expect(packets.Suback, packet_id)
         self._send(Subscribe(packet_id, wanted, properties or None))
@@ -431,3 +435,27 @@ class Client(asyncio.Protocol):
         if self._transport is not None:
             self._send(packets.Pingreq())
             self._keep_alive(seconds)
+
+
+def _encoded(payload: Any) -> bytes:
+    """Returns a payload as bytes. Raises TypeError if it is neither bytes nor text."""
+    data = payload.encode() if isinstance(payload, str) else payload
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"a payload is bytes or str, not {type(payload).__name__}: give json.dumps(...) of it")
+    return cast(bytes, data)
+
+
+def _checked_will(will: Any) -> Will:
+    """Returns a will whose payload is bytes. Raises TypeError for anything else than a will."""
+    if not isinstance(will, Will):
+        raise TypeError(f"will is a Will(topic, payload), not {type(will).__name__}")
+    return structs.replace(will, payload=_encoded(will.payload))
+
+
+def _listed(filters: Any) -> list[str | SubscribeOptions]:
+    """Returns one filter or several as a list. Raises TypeError for a mapping, whose values would be lost, and more."""
+    many = [filters] if isinstance(filters, str | SubscribeOptions | Mapping) else list(filters)
+    for each in many:
+        if not isinstance(each, str | SubscribeOptions):
+            raise TypeError(f"a filter is a str or SubscribeOptions(filter, qos), not {type(each).__name__}")
+    return many

@@ -254,7 +254,7 @@ def _traces(request: pytest.FixtureRequest, seed: int | None) -> _Traces:
 
 
 def directory_name(test: str) -> str:
-    """Returns the name of the directory for the event logs of a test, by its id. Different tests have different ones."""
+    """Returns the name of the directory for the event logs of a test, by its id. No two tests share one."""
     readable = re.sub(r"[^\w.-]+", "-", test).strip("-")[-_LONGEST_NAME:]
     return f"{readable}-{hashlib.sha256(test.encode(errors='surrogatepass')).hexdigest()[:8]}"
 

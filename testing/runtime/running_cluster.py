@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Never, Self, TypedDict
+from typing import Any, Literal, Never, Self, TypedDict, get_args
 
 from ...broker.reporting.events import Row
 from ...cluster.identity import slot_of
@@ -347,8 +347,10 @@ class RunningCluster:
         """Wait until these nodes see that much of the cluster (`NodeHandle.sees`).
 
         Raises TimeoutError after `timeout` seconds; its text has the state of each node. Raises `FaultError` if one of
-        these nodes is down or paused.
+        these nodes is down or paused, and ValueError for another state than those of `Sees`.
         """
+        if state not in get_args(Sees):
+            raise ValueError(f"state = {state!r}: {', '.join(map(repr, get_args(Sees)))}")
         handles = [self.node(nodes)] if isinstance(nodes, int) else [self.node(number) for number in nodes]
         for handle in handles:
             if not handle.up or handle.paused:

@@ -311,3 +311,32 @@ def test_topic_aliases_of_the_broker() -> None:
             assert rx.session.aliases == {}
 
     run(test())
+
+
+def test_arguments_that_no_client_can_have() -> None:
+    """The error says what is right."""
+    wrong: Any
+    for wrong, text in [
+        ({"version": 6}, "version = 6: 3 is MQTT 3.1, 4 is 3.1.1, and 5 is 5.0"),
+        ({"will": "gone"}, r"will is a Will\(topic, payload\), not str"),
+        ({"will": Will("w", {})}, "a payload is bytes or str, not dict"),  # type: ignore[arg-type]
+    ]:
+        with pytest.raises((TypeError, ValueError), match=text):
+            Client("rx", **wrong)
+    for wrong, kind in [(("t", 1), "int"), ([("t", 1)], "tuple"), ({"t": 1}, "dict")]:
+        with pytest.raises(TypeError, match=rf"a filter is a str or SubscribeOptions\(filter, qos\), not {kind}"):
+            asyncio.run(Client("rx").subscribe(wrong))
+
+
+def test_a_will_may_be_text() -> None:
+    """As the payload of a publish."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx")
+            await rx.subscribe("w")
+            will: Any = Will("w", "gone")  # type: ignore[arg-type]
+            (await c.client("mortal", will=will)).abort()
+            assert (await rx.message()).text == "gone"
+
+    run(test())

@@ -482,6 +482,18 @@ def test_a_cluster_of_another_loop_says_so_at_once() -> None:
         right.run(c.close())
 
 
+def test_a_state_that_no_node_can_see() -> None:
+    """The wait would end with its timeout."""
+
+    async def test() -> None:
+        wrong: Any = "mayority"
+        async with Cluster() as c:
+            with pytest.raises(ValueError, match="state = 'mayority': 'whole', 'majority', 'minority'"):
+                await c.sees(0, wrong)
+
+    run(test())
+
+
 def _outcome(test: Callable[[], Coroutine[Any, Any, None]]) -> BaseException | None:
     """Run a test in a loop of its own. Returns its error."""
     try:
