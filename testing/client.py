@@ -454,7 +454,7 @@ def _checked_will(will: Any) -> Will:
 
 def _listed(filters: Any) -> list[str | SubscribeOptions]:
     """Returns one filter or several as a list. Raises TypeError for a mapping, whose values would be lost, and more."""
-    many = [filters] if isinstance(filters, str | SubscribeOptions | Mapping) else list(filters)
+    many: list[Any] = [filters] if isinstance(filters, str | SubscribeOptions | Mapping) else list(filters)
     for each in many:
         if not isinstance(each, str | SubscribeOptions):
             raise TypeError(f"a filter is a str or SubscribeOptions(filter, qos), not {type(each).__name__}")
