@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from ..client_errors import MqttClosed
 from ..hidden_frames import of_documented_errors
 from .node_handle import LeakError
 
@@ -44,9 +45,10 @@ class LoopThread:
     def call(self, work: Coroutine[Any, Any, _T], limit_s: float = 0.0) -> _T:
         """Run a coroutine in the loop and block until it ends. Returns its result or raises its error.
 
-        `limit_s` is the timeout of the work itself. Raises TimeoutError `CALL_S` seconds after it. If the caller is
-        interrupted, the work is cancelled.
+        `limit_s` is the timeout of the work itself. Raises TimeoutError `CALL_S` seconds after it, and `MqttClosed` if
+        the thread has ended. If the caller is interrupted, the work is cancelled.
         """
+        self._check_open(work)
         assert threading.current_thread() is not self._thread, "a blocking call from the loop itself"
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -69,8 +71,10 @@ class LoopThread:
         """Run a coroutine in the loop of this thread, while the caller, in another asyncio loop, awaits its result.
 
         If the caller is cancelled, the coroutine is cancelled, too. It may have ended before: then `take_back` gets the
-        result, in the loop of this thread. Raises RuntimeError if the caller's loop is not asyncio's.
+        result, in the loop of this thread. Raises RuntimeError if the caller's loop is not asyncio's, and `MqttClosed`
+        if the thread has ended.
         """
+        self._check_open(work)
         try:
             asyncio_loop()
         except RuntimeError:
@@ -96,6 +100,12 @@ class LoopThread:
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(undo)
             raise
+
+    def _check_open(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Raises `MqttClosed` if the loop is closed. Then it also closes `work`, which nothing would await."""
+        if self._loop.is_closed():
+            work.close()
+            raise MqttClosed("the cluster of this client is closed")
 
     def ask(self, function: Callable[[], _T]) -> _T:
         """Call a function in the loop's thread, and return its result."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from concurrent.futures import Future
 
 import pytest
 
+from strogoff.testing.client_errors import MqttClosed
 from strogoff.testing.runtime import loop_thread
 from strogoff.testing.runtime.loop_thread import LoopThread
 from strogoff.testing.runtime.node_handle import LeakError
@@ -104,3 +106,23 @@ def test_a_bridge_needs_asyncio() -> None:
     with pytest.raises(RuntimeError, match="no asyncio loop runs: in a test for trio use the blocking methods"):
         thread.bridge(work()).send(None)
     thread.stop()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_thread_that_has_ended_says_so() -> None:
+    """A client of a closed cluster, blocking or from another loop. No coroutine is left that nothing awaits."""
+    thread = LoopThread("ended")
+    thread.stop()
+    started = []
+
+    async def work() -> None:
+        started.append(True)
+
+    with pytest.raises(MqttClosed, match="^the cluster of this client is closed$"):
+        thread.ask(lambda: None)
+    for call in (thread.call, lambda work: asyncio.run(thread.bridge(work))):
+        coroutine = work()
+        with pytest.raises(MqttClosed, match="^the cluster of this client is closed$"):
+            call(coroutine)
+        assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
+    assert started == []
