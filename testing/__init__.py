@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..mqtt.packets import SubscribeOptions, Will
+    from .async_bridge import BridgedClient
     from .broker_process import BrokerProcess
     from .capture import Capture
     from .client import Client
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .client_session import Message
     from .cluster import Cluster
     from .faults.packet_drops import Drop, FaultError
+    from .fixtures import ClientFactory, ClusterFactory, External
     from .log_audit.audit import Audit, audit
     from .runtime.node_handle import LeakError, NodeHandle
     from .runtime.running_cluster import NotSettled
@@ -24,12 +26,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Audit",
+    "BridgedClient",
     "BrokerProcess",
     "Capture",
     "Client",
+    "ClientFactory",
     "Cluster",
+    "ClusterFactory",
     "ConnectionLost",
     "Drop",
+    "External",
     "FaultError",
     "LeakError",
     "Message",
@@ -47,12 +53,16 @@ __all__ = [
 
 _MODULES = {
     "Audit": ".log_audit.audit",
+    "BridgedClient": ".async_bridge",
     "BrokerProcess": ".broker_process",
     "Capture": ".capture",
     "Client": ".client",
+    "ClientFactory": ".fixtures",
     "Cluster": ".cluster",
+    "ClusterFactory": ".fixtures",
     "ConnectionLost": ".client_errors",
     "Drop": ".faults.packet_drops",
+    "External": ".fixtures",
     "FaultError": ".faults.packet_drops",
     "LeakError": ".runtime.node_handle",
     "Message": ".client_session",

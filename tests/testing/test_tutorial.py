@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import time
 from pathlib import Path
@@ -37,6 +38,14 @@ def test_every_fixture_and_option_is_there() -> None:
     options = {name.replace("_", "-") for name, _ in plugin._OPTIONS}
     assert set(re.findall(r"--(mqtt-[a-z-]+)", PAGE)) == options
     assert {"Cluster", "NotSettled", "LeakError"} <= set(public)
+
+
+def test_every_type_of_a_fixture_is_there() -> None:
+    """A test can import what it annotates: fixtures, and what their factories return."""
+    rows = re.findall(r"^\| `(mqtt_\w+)` \| `(\w+)` \|", PAGE, re.MULTILINE)
+    returned = {name: inspect.signature(inspect.unwrap(getattr(plugin, name))).return_annotation for name, _ in rows}
+    assert {name: annotation.removeprefix("Iterator[").rstrip("]") for name, annotation in returned.items()} == dict(rows)
+    assert {of for _, of in rows} - {"str"} | {"SyncClient", "BridgedClient", "Cluster"} <= set(public)
 
 
 def test_a_broker_in_memory_is_up_at_once() -> None:
