@@ -28,7 +28,7 @@ def test_the_code_runs(pytester: pytest.Pytester) -> None:
     count = sum(block.count("def test_") for block in BLOCKS)
     result = run_sample(pytester, {f"test_block_{number}": block for number, block in enumerate(BLOCKS)})
     result.assert_outcomes(passed=count)
-    assert count == 12
+    assert count == 20
 
 
 def test_every_fixture_and_option_is_there() -> None:
