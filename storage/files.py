@@ -67,6 +67,7 @@ class PathLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._owner = os.getpid()
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -78,7 +79,7 @@ class PathLock:
             os.close(self._handle)
             raise
         os.ftruncate(self._handle, 0)
-        os.pwrite(self._handle, b"%d\n" % os.getpid(), 0)
+        os.pwrite(self._handle, b"%d\n" % self._owner, 0)
 
     def is_in_place(self) -> bool:
         """Whether the locked file still has its name. False if it or its directory was removed or replaced."""
@@ -92,7 +93,13 @@ class PathLock:
         return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
 
     def close(self) -> None:
-        """Release the lock; a second call has no effect. The file stays: its removal would race with the next owner."""
+        """Release the lock; a second call has no effect. The file stays: its removal would race with the next owner.
+
+        A process that was forked from the owner has the same open file: it would keep the lock without the unlock here.
+        Its own `close` releases nothing.
+        """
         if self._handle >= 0:
+            if os.getpid() == self._owner:
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
             os.close(self._handle)
             self._handle = -1

@@ -22,6 +22,7 @@ from ..connection.transport import CLOSE_BOUND_S, ConnectionOrigin
 from .alerts import handshake_socket
 from .connection import Connection
 from .proxy_protocol import ProxyError, ProxyReader, unmapped
+from .sockets import end_listening
 
 _AT_ONCE = 64
 """Sockets accepted in one turn of the loop."""
@@ -54,6 +55,7 @@ class SocketAcceptor:
             self._accepting.cancel()
             await asyncio.wait([self._accepting])
         if self._listening is not None:
+            end_listening(self._listening)
             self._listening.close()
 
     async def _accept(self, listening: socket.socket) -> None:

@@ -16,7 +16,7 @@ from .connection import Connection, StreamConnection
 from .handshake import TlsAcceptor
 from .limiter import ConnectionLimiter, LimiterOptions
 from .revocations import stamp_of, watch
-from .sockets import backlog, bind, cannot_listen, os_reason, remove_socket_file
+from .sockets import backlog, bind, cannot_listen, end_listening, os_reason, remove_socket_file
 from .tls import TlsError, make_context, notices
 from .traffic import Traffic
 from .websocket import WebSocketConnection
@@ -141,11 +141,13 @@ class Listener:
         if self._refresh is not None:
             self._refresh.cancel()
             self._refresh = None
+        listening, self._socket = self._socket, None
         if isinstance(server, TlsAcceptor):
             await server.close()
         else:
+            if listening is not None:
+                end_listening(listening)
             server.close()
-        listening, self._socket = self._socket, None
         for _ in range(_CLOSE_TURNS):
             if listening is None or listening.fileno() == -1:
                 break

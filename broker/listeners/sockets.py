@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -45,6 +46,12 @@ def backlog(settings: ListenerSettings) -> int:
     """How many connections may wait to be accepted."""
     value = dict(settings.tcp_listen_options).get("backlog", BACKLOG)
     return value if type(value) is int and value > 0 else BACKLOG
+
+
+def end_listening(listening: socket.socket) -> None:
+    """Let a socket listen no more, also if a forked process has it, too: then `close` alone would keep its port busy."""
+    with contextlib.suppress(OSError):  # the socket is closed already
+        listening.shutdown(socket.SHUT_RDWR)
 
 
 def _bind_tcp(settings: ListenerSettings) -> socket.socket:

@@ -83,6 +83,22 @@ def test_a_lock_has_one_owner_in_this_process_and_among_processes(tmp_path: Path
     PathLock(tmp_path / "lock").close()
 
 
+def test_a_forked_process_neither_keeps_nor_releases_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the same open file, as a copy of the descriptor has it here."""
+    lock = PathLock(tmp_path / "lock")
+    forked = PathLock.__new__(PathLock)
+    vars(forked).update(vars(lock), _handle=os.dup(lock._handle))
+    copy = os.dup(lock._handle)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: lock._owner + 1)
+        forked.close()
+    with pytest.raises(DirectoryInUse):
+        PathLock(tmp_path / "lock")
+    lock.close()
+    PathLock(tmp_path / "lock").close()
+    os.close(copy)
+
+
 def test_a_killed_owner_has_no_lock(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from strogoff.storage.files import PathLock\n"

@@ -44,7 +44,9 @@ def test_every_type_of_a_fixture_is_there() -> None:
     """A test can import what it annotates: fixtures, and what their factories return."""
     rows = re.findall(r"^\| `(mqtt_\w+)` \| `(\w+)` \|", PAGE, re.MULTILINE)
     returned = {name: inspect.signature(inspect.unwrap(getattr(plugin, name))).return_annotation for name, _ in rows}
-    assert {name: annotation.removeprefix("Iterator[").rstrip("]") for name, annotation in returned.items()} == dict(rows)
+    assert {name: annotation.removeprefix("Iterator[").rstrip("]") for name, annotation in returned.items()} == dict(
+        rows
+    )
     assert {of for _, of in rows} - {"str"} | {"SyncClient", "BridgedClient", "Cluster"} <= set(public)
 
 

@@ -47,6 +47,27 @@ def test_a_row_shows_the_present_state(loop: str) -> None:
 
 
 @both_loops
+def test_a_port_is_free_although_a_forked_process_has_the_socket(loop: str, tmp_path: Path) -> None:
+    """It has the same socket, as a copy of the descriptor has it here."""
+
+    async def test(harness: ListenerHarness) -> None:
+        for settings in (tcp(), Authority(tmp_path).settings()):
+            await harness.open(settings)
+            listener = harness.listeners.find(settings.key.removeprefix("listener."))
+            port = listener.settings.port
+            assert listener._socket is not None
+            with listener._socket.dup():
+                await listener.stop()
+                with pytest.raises(OSError, match=CLOSED):
+                    await Peer.connect(port)
+                await listener.start()
+                assert listener.settings.port == port
+                (await Peer.connect(port)).close()
+
+    with_listeners(test, loop)
+
+
+@both_loops
 def test_a_unix_socket_leaves_no_file(loop: str, tmp_path: Path) -> None:
     async def test(harness: ListenerHarness) -> None:
         path = tmp_path / "s"
