@@ -49,7 +49,7 @@ def backlog(settings: ListenerSettings) -> int:
 
 
 def end_listening(listening: socket.socket) -> None:
-    """Let a socket listen no more, also if a forked process has it, too: then `close` alone would keep its port busy."""
+    """Let a socket listen no more. If a forked process has it, too, `close` alone would leave its port busy."""
     with contextlib.suppress(OSError):  # the socket is closed already
         listening.shutdown(socket.SHUT_RDWR)
 

@@ -27,6 +27,7 @@ __tracebackhide__ = of_documented_errors
 LISTENER = "listener.tcp.default"
 CLUSTER_LISTENER = "listener.vmq.default"
 NOBODY = "a connection before CONNECT"
+_OVER = "notice: the test closes the cluster"
 
 
 class LeakError(AssertionError):
@@ -59,7 +60,6 @@ class NodeHandle:
         self.drops: list[Drop] = []
         self.log: deque[str] = deque(maxlen=1000)
         """The last 1,000 log lines, as `level: text`."""
-        self._log_of_test: list[str] | None = None
         self._seed = f"{seed} {self.name}"
         self._activity = activity
         self._sink = sink
@@ -235,11 +235,12 @@ class NodeHandle:
     @property
     def log_of_test(self) -> list[str]:
         """The lines of `log` before the cluster began to close: after that, each node misses those that end first."""
-        return list(self.log) if self._log_of_test is None else self._log_of_test
+        lines = list(self.log)
+        return lines[: lines.index(_OVER)] if _OVER in lines else lines
 
     def test_is_over(self) -> None:
         """The cluster begins to close: `log_of_test` gets no more lines."""
-        self._log_of_test = self.log_of_test
+        self.log.append(_OVER)
 
     def _log_line(self, level: str, text: str) -> None:
         self.log.append(f"{level}: {text}")

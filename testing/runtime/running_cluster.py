@@ -109,12 +109,12 @@ class RunningCluster:
     """`nodes` brokers in the running loop, joined to a cluster; an asynchronous context manager.
 
     `conf` has keys of vernemq.conf; by default anonymous clients are allowed, each client may publish and subscribe
-    everything, passwords are in `vmq.passwd` of a node's directory, and `$SYS` is off. `engine`: `memory` is a
-    disk in memory that outlives a kill, `leveldb` is the real one. `links`: the transport between nodes, `memory` or
-    `grpc`. `seed` determines every random choice of the brokers; None takes a new one. `directory` has the nodes' data
-    directories, with `memory` only their small files; None makes one and removes it at the end. `pace` divides the times of the cluster (lease 1.7 s,
-    detection 2 s, election 0.5 to 0.8 s at pace 1). Raises ValueError for an impossible argument. In another loop than
-    that of `open` all coroutines raise RuntimeError.
+    everything, passwords are in `vmq.passwd` of a node's directory, and `$SYS` is off. `engine`: `memory` is a disk in
+    memory that outlives a kill, `leveldb` is the real one. `links`: the transport between nodes, `memory` or `grpc`.
+    `seed` determines every random choice of the brokers; None takes a new one. `directory` has the nodes' data
+    directories, with `memory` only their small files; None makes one and removes it at the end. `pace` divides the
+    times of the cluster (lease 1.7 s, detection 2 s, election 0.5 to 0.8 s at pace 1). Raises ValueError for an
+    impossible argument. In another loop than that of `open` all coroutines raise RuntimeError.
     """
 
     def __init__(

@@ -118,11 +118,11 @@ def test_a_thread_that_has_ended_says_so() -> None:
     async def work() -> None:
         started.append(True)
 
-    with pytest.raises(MqttClosed, match="^the cluster of this client is closed$"):
+    with pytest.raises(MqttClosed, match=r"^the cluster of this client is closed$"):
         thread.ask(lambda: None)
     for call in (thread.call, lambda work: asyncio.run(thread.bridge(work))):
         coroutine = work()
-        with pytest.raises(MqttClosed, match="^the cluster of this client is closed$"):
+        with pytest.raises(MqttClosed, match=r"^the cluster of this client is closed$"):
             call(coroutine)
         assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
     assert started == []
