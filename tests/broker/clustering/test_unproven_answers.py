@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from strogoff.broker.clustering.unproven_answers import Answer, UnprovenAnswers
+from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
+from tests.harness.broker import publish
 
 
 def test_an_answer_waits_for_the_lease_and_the_table() -> None:
@@ -33,3 +37,46 @@ def test_a_later_answer_does_not_overtake_one_that_waits() -> None:
     assert not made.counts("n2", 4, [], 0, False)
     assert not made.counts("n2", 5, [], 0, True), "the lease is back, but nobody has called `proven`"
     assert made.proven() == [("n2", Answer(5, [], 0))]
+
+
+def test_an_answer_of_a_node_that_has_left_the_view_proves_nothing() -> None:
+    """It followed a table in which others had got its slots. A later process of the node counts again."""
+    made = UnprovenAnswers()
+    made.boots = {"n2": 3, "n3": 1}
+    for name, boot in (("n2", 3), ("n3", 1), ("n4", 5)):
+        assert not made.counts(name, 4, [], 1, True, boot)
+    made.left("n2", 3)
+    made.left("n4", 4)
+    made.left("n5", 1)
+    made.table, made.boots = 1, {"n2": 3, "n3": 1, "n4": 5}
+    assert made.proven() == [("n3", Answer(4, [], 1, 1)), ("n4", Answer(4, [], 1, 5))]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_group_gets_what_a_node_dropped_with_a_slot_that_another_one_has_got(
+    monkeypatch: pytest.MonkeyPatch, qos: int
+) -> None:
+    """A node that learns first that it is out of the view acknowledges the items of its lane, although it has dropped
+    what their members have not got on disk (H-46)."""
+    cluster = CopiedCluster()
+    subscriber(cluster, qos=qos, text="$share/g/t").leave()
+    primary, follower = cluster.copied()
+    publisher, host = cluster[cluster.third()], cluster[primary].host
+    assert publisher.host.clustering is not None and host.clustering is not None
+    sender, receiver = publisher.host.clustering.sender, host.clustering.receiver
+    acked = sender.acked
+
+    def by_the_next_table(name: str, upto: int, leased: bool = True, index: int = 0, boot: int = 0) -> None:
+        acked(name, upto, leased, publisher.member.slots.index + 1, boot)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(receiver, "deliver", lambda origin, seq, head, payload: receiver.skip(origin, seq))
+        patch.setattr(sender, "acked", by_the_next_table)
+        writer = publisher.client("writer")
+        writer.send(publish("t", b"1", qos, 7))
+        cluster.pass_s(0.5)
+        assert not writer.take()
+        cluster[primary].kill()
+    cluster.until(lambda: bool(writer.take()), 60)
+    cluster.taken_over(primary)
+    assert resumed(cluster, follower) == [b"1"]
