@@ -7,7 +7,7 @@ from typing import Any
 
 from .grammar import NO_EFFECT, Call, Flag, number
 from .patterns import Pattern, PatternError
-from .result import Cell, CommandError
+from .result import Alert, Cell, CommandError, Part, Table
 
 Row = dict[str, Cell]
 Test = Callable[[Cell], bool]
@@ -48,6 +48,14 @@ class Query:
     def cells(self, row: Row) -> tuple[Cell, ...]:
         """The cells of a row, one for each column."""
         return tuple(row.get(name) for name in self.columns)
+
+    def table(self, rows: list[tuple[Cell, ...]]) -> list[Part]:
+        """The first rows, up to the limit, as a table, and a remark if there are more rows."""
+        table = Table(self.columns, rows[: self.limit])
+        if len(rows) <= self.limit:
+            return [table]
+        more = f"There are more rows than --limit={self.limit} shows: --limit={10 * self.limit} shows more."
+        return [table, Alert(more)]
 
 
 def _test(field: str, value: str) -> Test:

@@ -15,7 +15,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """An error as a sentence. `incomplete`: rows are missing in the result because of it."""
+    """An error or a remark as a sentence. `incomplete`: rows are missing in the result because of an error."""
 
     text: str
     incomplete: bool = False

@@ -6,14 +6,14 @@ from ...broker import operations
 from ..columns import LIMITS, Query, Row, field_flags
 from ..context import Context
 from ..grammar import Call, Command, Flag
-from ..result import DONE, CommandError, Part, Table
+from ..result import DONE, Cell, CommandError, Part, Table
 
 _FIELDS = ("payload", "topic", "mountpoint")
 
 
 async def _show(context: Context, call: Call) -> list[Part]:
     query = Query(call, ("payload", "topic"))
-    table = Table(query.columns, [])
+    rows: list[tuple[Cell, ...]] = []
     time_slice = context.time_slice()
     for mountpoint in context.node.retained.mountpoints if query.limit else []:
         for step in operations.retained_messages(context.node, mountpoint):
@@ -22,10 +22,10 @@ async def _show(context: Context, call: Call) -> list[Part]:
                 payload = message.payload.decode("utf-8", "backslashreplace")
                 row: Row = {"payload": payload, "topic": message.topic, "mountpoint": mountpoint}
                 if query.holds(row):
-                    table.rows.append(query.cells(row))
-                    if len(table.rows) >= query.limit:
-                        return [table]
-    return [table]
+                    rows.append(query.cells(row))
+                    if len(rows) > query.limit:
+                        return query.table(rows)
+    return query.table(rows)
 
 
 async def _delete(context: Context, call: Call) -> list[Part]:

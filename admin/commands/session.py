@@ -7,7 +7,7 @@ from ..columns import LIMITS, Query, field_flags
 from ..context import Context
 from ..fan_out import MAX_RESULT_BYTES, ClusterResult, LocalHandler, NodeResult, run_on_all_nodes
 from ..grammar import NO_EFFECT, Argument, Call, Command, Flag
-from ..result import DONE, Alert, CommandError, Part, Table
+from ..result import DONE, Alert, CommandError, Part
 from ..session_rows import DEFAULT, FIELDS, rows
 
 _MOUNTPOINT = Flag("mountpoint", "the mountpoint of the client; default: none", "m", "MOUNTPOINT")
@@ -38,7 +38,7 @@ async def _rows(context: Context, call: Call, max_bytes: int) -> NodeResult:
             found.truncated = True
             break
         found.rows.append(cells)
-        if len(found.rows) >= query.limit:
+        if len(found.rows) > query.limit:
             break
     return found
 
@@ -49,12 +49,11 @@ async def _show(context: Context, call: Call) -> list[Part]:
     own, *others = answers.results
     for found in others:
         own.rows.extend(found.rows)
-    del own.rows[query.limit :]
     if own.truncated:
         answers.incomplete = True
         said = f"{context.node.name} has more rows than one result holds: select fewer columns, or add a filter."
         answers.failures.append(said)
-    return [Table(query.columns, own.rows), *[Alert(text, answers.incomplete) for text in answers.failures]]
+    return [*query.table(own.rows), *[Alert(text, answers.incomplete) for text in answers.failures]]
 
 
 async def _disconnect_local(context: Context, call: Call) -> NodeResult:

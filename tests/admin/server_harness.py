@@ -42,9 +42,8 @@ class Answer(msgspec.Struct):
     @property
     def table(self) -> list[dict[str, Any]]:
         """The rows of the only table in JSON output."""
-        (part,) = self.json
-        assert part["type"] == "table"
-        return list(part["table"])
+        (rows,) = [part["table"] for part in self.json if part["type"] == "table"]
+        return list(rows)
 
 
 class Client:

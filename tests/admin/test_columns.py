@@ -8,7 +8,7 @@ import pytest
 
 from strogoff.admin.columns import Query, Row, field_flags
 from strogoff.admin.grammar import Call
-from strogoff.admin.result import CommandError
+from strogoff.admin.result import Alert, CommandError, Table
 
 ROW: Row = {"client_id": "abc", "is_online": True, "user": None, "peer_port": 1883}
 
@@ -54,6 +54,14 @@ def test_all_filters_must_hold() -> None:
 def test_no_pattern_blocks_the_node() -> None:
     """A backtracking matcher would need years for this pattern."""
     assert not query(("client_id", "~^(a+)+$")).holds({"client_id": "a" * 60 + "!"})
+
+
+def test_a_table_that_is_cut_says_so() -> None:
+    more = Alert("There are more rows than --limit=2 shows: --limit=20 shows more.")
+    two = query(("limit", 2))
+    assert two.table([("a",), ("b",)]) == [Table(("client_id",), [("a",), ("b",)])]
+    assert two.table([("a",), ("b",), ("c",)]) == [Table(("client_id",), [("a",), ("b",)]), more]
+    assert query(("limit", 0)).table([]) == [Table(("client_id",), [])]
 
 
 def test_a_malformed_pattern_is_an_error() -> None:

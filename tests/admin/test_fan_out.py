@@ -105,6 +105,7 @@ def test_results_of_other_nodes_are_merged_and_bounded(tmp_path: Path) -> None:
         fake.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult([("b1",), ("b2",)], truncated=True))
         answer = await harness.admin("session", "show", "--client_id", "--limit=2", "--format=json")
         assert answer.json[0]["table"] == [{"client_id": "here"}, {"client_id": "b1"}]
+        assert "There are more rows than --limit=2 shows: --limit=20 shows more" in answer.out
         assert "b@127.0.0.1 has more rows than one result holds: run the command on that node" in answer.out
         assert answer.status == 1
         assert "c@127.0.0.1 was left out: it does not run" in answer.out

@@ -32,6 +32,9 @@ def test_show(tmp_path: Path) -> None:
         )
         show = ("retain", "show", "--format=json")
         assert (await harness.good(*show, "--topic", "--limit=2")).table == [{"topic": "a/1"}, {"topic": "a/2"}]
+        answer = await harness.admin("retain", "show", "--limit=2")
+        assert (answer.status, answer.err) == (0, "There are more rows than --limit=2 shows: --limit=20 shows more.\n")
+        await harness.good("retain", "show", "--limit=3")  # without a remark
         assert (await harness.good(*show, "--payload=one", "--mountpoint")).table == [
             {"payload": "one", "mountpoint": ""}
         ]

@@ -59,8 +59,11 @@ def test_the_default_limit_is_100(tmp_path: Path) -> None:
         client = await harness.client("c")
         for first in range(0, 150, 50):
             await client.subscribe(*[(f"t/{number}", 0) for number in range(first, first + 50)])
-        assert len((await harness.good("session", "show", "--topic", "--format=json")).table) == 100
-        assert len((await harness.good("session", "show", "--topic", "--limit=1000", "--format=json")).table) == 150
+        more = "There are more rows than --limit=100 shows: --limit=1000 shows more."
+        answer = await harness.good("session", "show", "--topic", "--format=json")
+        assert len(answer.table) == 100 and answer.json[1]["alert"][0]["text"] == more
+        answer = await harness.good("session", "show", "--topic", "--limit=150", "--format=json")
+        assert len(answer.table) == 150 and len(answer.json) == 1
 
     run_with_server(tmp_path, test)
 
