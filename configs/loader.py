@@ -169,7 +169,7 @@ class _Values:
                 self._problem(line, "there is a $( without a key and )", "$(key)", text)
                 continue
             try:
-                if text == "" and key.type not in (*TEXTS, *LISTS, "terms"):
+                if text == "" and key.type not in (*TEXTS, *LISTS, "terms", "modules"):
                     raise WrongValueError(key.expected)
                 explicit[name] = Setting(key, key.parse(text), line)
             except WrongValueError as error:

@@ -231,6 +231,11 @@ def _terms(text: str, allowed: Allowed) -> tuple[Any, ...]:
     return parse_terms(text) if text else ()
 
 
+def _modules(text: str, allowed: Allowed) -> tuple[Any, ...]:
+    """An Erlang list; the documentation of VerneMQ also writes it without its brackets."""
+    return _terms(text if not text or text.startswith("[") else f"[{text}]", allowed)
+
+
 def _python_class(text: str, allowed: Allowed) -> str:
     if _CLASS.fullmatch(text) is None:
         raise ValueError
@@ -248,7 +253,7 @@ _PARSERS: dict[str, Callable[[str, Allowed], Value]] = {
     "character": _character, "bytesize": _bytesize, "percent": _percent, "lifetime": _lifetime,
     "duration": _duration, "address": _address, "tls": _tls, "versions": _versions, "sizes": _sizes,
     "clients": _clients, "filters": _filters, "names": _names, "hosts": _hosts, "terms": _terms,
-    "class": _python_class, "nodename": _nodename,
+    "modules": _modules, "class": _python_class, "nodename": _nodename,
 }  # fmt: skip
 
 _PHRASES = {
@@ -271,6 +276,7 @@ _PHRASES = {
     "clients": "client ids, separated by commas",
     "filters": "topic filters, separated by commas",
     "terms": "an Erlang list, such as [one, {two, 2}]",
+    "modules": "names of modules, separated by commas, with or without brackets around them",
     "class": "MODULE:CLASS, such as my_package.auth:Plugin",
     "nodename": "NAME@HOST",
 }

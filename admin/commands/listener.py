@@ -49,7 +49,7 @@ _VALUES = {
     "proxy_xff_trusted_intermediate": "addresses of trusted proxies, separated by semicolons",
     "proxy_xff_cn_header": "the header with the user name",
     "allowed_protocol_versions": "such as 3,4,5",
-    "http_modules": "the modules of an HTTP listener",
+    "http_modules": "the modules of an HTTP listener, separated by commas",
     "cafile": "CA certificates, PEM",
     "certfile": "certificate, PEM",
     "keyfile": "private key, PEM",

@@ -133,7 +133,7 @@ def test_options_without_flags_are_as_configured(tmp_path: Path) -> None:
 def test_http_listeners_are_listeners_too(tmp_path: Path, loop: str) -> None:
     async def test(harness: ServerHarness) -> None:
         port = free_port()
-        await harness.good("listener", "start", *at(port), "--http", "--http_modules=[vmq_health_http]")
+        await harness.good("listener", "start", *at(port), "--http", "--http_modules=vmq_health_http")
         assert (await harness.get("/health"))[0] == 200
         assert (await harness.get("/metrics"))[0] == 404
         await harness.good("listener", "stop", *at(port))
