@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...cluster.membership.state_machine import zone_of
 from ...cluster.node import ClusterNode
-from ...cluster.slots.table import SlotTable, standalone_table
+from ...cluster.slots.table import SlotTable, ranges, standalone_table
 from .cluster_slots import ClusterSlots
 from .operator_port import NodeRow, Sees, StatusRow
 
@@ -76,6 +76,26 @@ def status_row(
         copies_due=slots.check.due if slots is not None else 0,
         slow_disks=tuple([f"{name} ({took_ms} ms)" for name, took_ms in member.slow.items()]),
     )
+
+
+def lacking_without(member: ClusterNode, slots: ClusterSlots) -> str:
+    """What the other nodes lack if this one stops, although slots have copies; "" if they lack nothing, or if waiting
+    does not help: no other node serves, or this one is in a minority."""
+    mine, consensus = member.me.node, member.consensus
+    if consensus is None or not slots.have_copies or not set(member.view.serving) - {mine}:
+        return ""
+    voters = consensus.raft.configuration.voters
+    rows = node_rows(member)
+    if not member.leased() and 2 * sum(row.voter for row in rows if row.running) <= len(voters):
+        return ""
+    if alone := slots.alone():
+        return f"no other node has a copy of the slots {' '.join(ranges(alone))}"
+    others = [row for row in rows if row.node != mine]
+    away = [row.node for row in others if row.state != "serving"]  # one that has just died may be in the view still
+    if away and 2 * sum(row.voter for row in others if row.state == "serving") <= len(voters):
+        names = f"{' and '.join(away)} {'are' if away[1:] else 'is'}"
+        return f"the others are no majority without this node, while {names} away"
+    return ""
 
 
 def slots_and_zones(member: ClusterNode) -> tuple[SlotTable, dict[str, str]]:

@@ -22,7 +22,7 @@ from ...cluster.membership.join_leave import VERSIONS
 from ...cluster.node import CLUSTERED, ClusterNode
 from ...cluster.ports import GOODBYE_S, HAND_OVER_S, Identity, Ports, Settings
 from ...cluster.raft.interface import Rng
-from ...cluster.slots.table import SlotTable, ranges
+from ...cluster.slots.table import SlotTable
 from ...cluster.transport.wire import Accepted, CallFailed, Refused, Stamps, Transport, Wire
 from ...netsplit.policy import ViewState
 from ...storage.store import Store
@@ -40,7 +40,7 @@ from .leaving import DEPART, PASS_ON_S, SOON_S, Leaving, passed_on
 from .listening import listen
 from .neighbours import Neighbours
 from .operator_port import ClusterError, NameTaken, NodeRow, Orphan, StatusRow
-from .rows import node_rows, slots_and_zones, status_row
+from .rows import lacking_without, node_rows, slots_and_zones, status_row
 from .slot_evacuation import BETWEEN_S, outcome_of
 from .slot_recovery import orphan_rows, recover
 from .unknown_membership import NOTE_S, UnknownMembership
@@ -249,20 +249,7 @@ class ClusterRuntime:
             log("warning", f"this node stops although {why}")
 
     def _needed(self) -> str:
-        """Return what the other nodes lack without this one, although slots have copies; "" if they lack nothing, or if
-        no other node serves, so that waiting does not help."""
-        member, slots = self._member, self.clustering.slots
-        membership, consensus = member.membership, member.consensus
-        if consensus is None or not slots.have_copies or not set(membership.view.serving) - {self.name}:
-            return ""
-        if alone := slots.alone():
-            return f"no other node has a copy of the slots {' '.join(ranges(alone))}"
-        voters = consensus.raft.configuration.voters
-        others = [row for row in node_rows(member) if row.node != self.name]
-        away = [row.node for row in others if row.state != "serving"]  # one that has just died may be in the view still
-        if away and 2 * sum(row.voter for row in others if row.state == "serving") <= len(voters):
-            return f"the others are no majority without {' and '.join(away)}"
-        return ""
+        return "" if self.serves_nobody else lacking_without(self._member, self.clustering.slots)
 
     async def stop(self) -> None:
         """Tell the other nodes that this node stops, so that they need not detect it; then close."""

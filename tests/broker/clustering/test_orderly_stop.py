@@ -50,7 +50,23 @@ def test_a_node_is_needed_while_others_are_silent(tmp_path: Path, monkeypatch: p
         assert one._needed() == ""
         monkeypatch.setattr(rows, "RUNS_MS", -1)
         assert one.status().serving == 1
-        assert one._needed() == "the others are no majority without n2@127.0.0.1 and n3@127.0.0.1"
+        assert one._needed() == (
+            "the others are no majority without this node, while n2@127.0.0.1 and n3@127.0.0.1 are away"
+        )
+
+    run(tmp_path, scenario)
+
+
+def test_a_node_in_a_minority_waits_for_nobody(tmp_path: Path) -> None:
+    """It serves no slot, so that waiting does not help the others."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one, _, _ = await three_with_copies(harness)
+        await harness.stop("n2")
+        await harness.stop("n3")
+        assert set(one._member.view.serving) - {one.name}
+        await until(lambda: not one._needed())
+        assert not one._member.leased()
 
     run(tmp_path, scenario)
 
@@ -63,7 +79,8 @@ def test_a_node_that_is_needed_stops_when_another_one_is_back(tmp_path: Path) ->
         await until(lambda: one.status().serving == 2)
         waits = asyncio.create_task(harness.servers["n1"].await_copies(asyncio.Event()))
         await until(told(harness, "n1", STOPS))
-        await until(lambda: one._needed() == "the others are no majority without n2@127.0.0.1")
+        away = "the others are no majority without this node, while n2@127.0.0.1 is away"
+        await until(lambda: one._needed() == away)
         assert not waits.done()
         await harness.start("n2")
         await waits
