@@ -6,8 +6,8 @@ The result names each member that did not answer in time, and has the results of
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,6 +20,8 @@ from .context import Context
 from .grammar import Call
 from .render import escape_unprintable
 from .result import Alert, Cell, CommandError
+
+T = TypeVar("T")
 
 MAX_RESULT_BYTES = 1 << 20
 """Most bytes of rows in the result of another node, because a call between nodes is one message."""
@@ -95,13 +97,18 @@ async def run_on_all_nodes(context: Context, command: str, handler: LocalHandler
         return found
 
     running = [row.node for row in asked if row.running]
-    for result in await asyncio.gather(*[ask(node) for node in running]):
+    for result in await ask_each(running, ask):
         if isinstance(result, str):
             total.failures.append(result)
         else:
             total.results.append(result)
     total.failures += [f"{row.node} was left out: it does not run." for row in asked if not row.running]
     return total
+
+
+async def ask_each(nodes: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> list[T]:
+    """Ask these nodes at the same time. Returns their answers in this order."""
+    return await asyncio.gather(*map(ask, nodes))
 
 
 async def run_on(context: Context, node: str, command: str, handler: LocalHandler, call: Call) -> NodeResult:

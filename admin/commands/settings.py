@@ -12,6 +12,7 @@ from ...configs import schema
 from ...configs.checks import in_months
 from ...configs.reference import EFFECTS
 from ..context import Context
+from ..fan_out import ask_each
 from ..grammar import NO_EFFECT, Argument, Call, Command, Flag
 from ..result import Alert, Cell, CommandError, Part, Table, Text, sentence
 
@@ -57,15 +58,22 @@ async def _show(context: Context, call: Call) -> list[Part]:
         _known(name)
     if call.has("all"):
         nodes = _members(context)
-    rows: list[tuple[Cell, ...]] = []
-    missing: list[Part] = []
-    for node in nodes:
+
+    async def ask(node: str) -> tuple[Cell, ...] | Alert:
         try:
-            rows.append((node, *await _values(context, node, call.positionals)))
+            return (node, *await _values(context, node, call.positionals))
         except ClusterError as error:
             if len(nodes) == 1:
                 raise
-            missing.append(Alert(str(error)))
+            return Alert(str(error), incomplete=True)
+
+    rows: list[tuple[Cell, ...]] = []
+    missing: list[Part] = []
+    for answer in await ask_each(nodes, ask):
+        if isinstance(answer, Alert):
+            missing.append(answer)
+        else:
+            rows.append(answer)
     return [Table(("node", *call.positionals), rows), *missing]
 
 

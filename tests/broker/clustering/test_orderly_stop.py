@@ -57,6 +57,19 @@ def test_a_node_is_needed_while_others_are_silent(tmp_path: Path, monkeypatch: p
     run(tmp_path, scenario)
 
 
+def test_a_node_that_was_taken_out_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last view still names the others."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one, _, _ = await three_with_copies(harness)
+        monkeypatch.setattr(rows, "RUNS_MS", -1)
+        assert one._needed()
+        monkeypatch.setattr(one._member.registrar, "problem", "this node has left the cluster")
+        assert one._needed() == ""
+
+    run(tmp_path, scenario)
+
+
 def test_a_node_in_a_minority_waits_for_nobody(tmp_path: Path) -> None:
     """It serves no slot, so that waiting does not help the others."""
 
