@@ -13,7 +13,8 @@ RUNS_MS = 1000
 
 
 def node_rows(member: ClusterNode, serves_nobody: str = "") -> list[NodeRow]:
-    """Return a row for each member, this node included. A standalone node returns its own row."""
+    """Return a row for each member, this node included. A standalone node returns its own row. A node that serves
+    nobody may have an old view, in which it still serves."""
     mine = member.me.node
     consensus = member.consensus
     if consensus is None:
@@ -23,8 +24,8 @@ def node_rows(member: ClusterNode, serves_nobody: str = "") -> list[NodeRow]:
     rows = []
     for name, row in sorted(member.membership.members.items()):
         seen = member.view.row(name)
-        if name == mine and member.incarnation is None:
-            seen = None  # an earlier start of this node
+        if name == mine and (member.incarnation is None or serves_nobody):
+            seen = None  # an earlier start of this node, or one that was taken out
         heard = member.links.heard_ms(name)
         runs = name == mine or (member.links.up(name) and heard is not None and now - heard < RUNS_MS)
         rows.append(
@@ -70,7 +71,7 @@ def status_row(
         incidents=incidents,
         log_disk=member.ports.meta.state,
         serves_nobody=serves_nobody,
-        no_lease=member.reporting.because,
+        no_lease="" if serves_nobody else member.reporting.because,
         slots_misplaced=len(slots.handover.misplaced()) if slots is not None else 0,
         balance=slots.balance.state if slots is not None and member.clustered and not serves_nobody else "",
         copies_due=slots.check.due if slots is not None else 0,

@@ -65,8 +65,21 @@ def test_a_minority_counts_nobody_whom_it_does_not_hear() -> None:
     assert [(row.running, row.state) for row in rows] == [(False, "silent"), (False, "silent"), (True, "serving")]
     status = status_row(member(cluster, 3), "minority", 0)
     assert (status.members, status.serving) == (3, 1)
+    assert status.no_lease and not status_row(member(cluster, 3), "minority", 0, "this node has left").no_lease
     assert status_row(member(cluster, 3), "minority", 0, accepts_alone=False).serving == 0
     assert status_row(member(cluster, 3), "majority", 0, accepts_alone=False).serving == 1
+
+
+def test_a_node_that_serves_nobody_is_absent() -> None:
+    """It was taken out, and its last view still has it. Before, its row was shown as serving."""
+    cluster = ClusterHarness(3)
+    cluster.pass_s(1.0)
+    rows = node_rows(member(cluster, 3), "this node has left the cluster")
+    assert [(row.state, row.incarnation != "") for row in rows] == [
+        ("serving", True),
+        ("serving", True),
+        ("absent", False),
+    ]
 
 
 def test_an_even_cluster_has_a_member_without_a_vote() -> None:
