@@ -251,7 +251,7 @@ _TYPES: Final = """
     split.change s nodes incident state ?view
         : an incident continues with other missing nodes, or another state of this node
     split.heal s nodes incident ?state ?view ?begin_ms ?detected_ms ?healed_ms ?window_ms ?split_ms ?counts
-        : the incident is over: all members are back and all is merged; state is the worst one
+        : the incident is over: no member is missing any more, and all is merged; state is the worst one
     slot.move s slot target : this node begins to give a slot with its sessions to another node
     slot.moved s slot target sessions bytes : the target is the primary of the slot now, and has its sessions
     slot.stay s slot target reason : the move has ended, and the slot stays at this node

@@ -112,7 +112,7 @@ def _detected(row: Row) -> str:
 
 def _changed(row: Row) -> str:
     if row["state"] == "whole":
-        return "incident: all members are back"
+        return "incident: no member is missing any more"
     if row["state"] == "minority":
         return "incident continues: this node has no lease now"
     return "incident continues: these members are missing, this node is with the majority"
@@ -196,7 +196,7 @@ LINES: dict[str, _Kind] = {
     "split.pass": _at("info", "a member that was silent is heard again"),
     "split.detect": _at("warning", _detected),
     "split.change": _Kind(lambda row: "notice" if row["state"] == "whole" else "warning", _changed),
-    "split.heal": _at("notice", "incident is over: all members are back, and all is merged"),
+    "split.heal": _at("notice", "incident is over: no member is missing any more, and all is merged"),
 }
 """Type of event -> its line. Types that are not here are not logged; the event log has them all."""
 
