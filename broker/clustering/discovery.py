@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from ...cluster.membership.discovery import Found, Join, Wait, WhoAnswer, plan
 from ..discovery.source import Announcement
 from .neighbours import Neighbourhood, Neighbours
-from .operator_port import ClusterError, NameTaken
+from .operator_port import ClusterError, MustStartAgain, NameTaken
 
 LOOK_S = 0.25
 """How often a node without a cluster looks, in seconds."""
@@ -33,9 +33,10 @@ class Discovery:
 
     `neighbours` are the nodes that can be asked, `founders` is `DiscoverySettings.founders`. `found` says whether this
     node is in a cluster, `missing` whether it does not reach some member. `join` joins the cluster of a node and raises
-    `ClusterError`, or `NameTaken`; `create` founds a cluster. `hint` gets the answer of a node and its address. `holds`
-    says whether this node has sessions or retained messages: then it cannot join another node. `doubt` is why this
-    node, which is in no cluster, must not found one: it may be a member of another one, or about to be one; else "".
+    `ClusterError`, `NameTaken` or `MustStartAgain`; `create` founds a cluster. `hint` gets the answer of a node and its
+    address. `holds` says whether this node has sessions or retained messages: then it cannot join another node. `doubt`
+    is why this node, which is in no cluster, must not found one: it may be a member of another one, or about to be one;
+    else "".
 
     `waits_for` is the reason why this node is still in no cluster, "" when it is in one.
     """
@@ -167,7 +168,7 @@ class Discovery:
                 await self._join(action.address)
             except ClusterError as error:
                 self.waits_for = f"the node cannot join the cluster: {error}"
-                self._say(str(error))
+                self._say(str(error), "notice" if isinstance(error, MustStartAgain) else "warning")
                 return isinstance(error, NameTaken)
         return False
 

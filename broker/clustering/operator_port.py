@@ -29,6 +29,10 @@ class NameTaken(ClusterError):
     """A node cannot join because a member that runs has its name."""
 
 
+class MustStartAgain(ClusterError):
+    """A node has to start again before it can join."""
+
+
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     """A member as this node sees it.
 

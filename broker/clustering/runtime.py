@@ -39,7 +39,7 @@ from .discovery import Discovery
 from .leaving import DEPART, PASS_ON_S, SOON_S, Leaving, passed_on
 from .listening import listen
 from .neighbours import Neighbours
-from .operator_port import ClusterError, NameTaken, NodeRow, Orphan, StatusRow
+from .operator_port import ClusterError, MustStartAgain, NameTaken, NodeRow, Orphan, StatusRow
 from .rows import lacking_without, node_rows, slots_and_zones, status_row
 from .slot_evacuation import BETWEEN_S, outcome_of
 from .slot_recovery import orphan_rows, recover
@@ -477,7 +477,7 @@ class ClusterRuntime:
             others = ", ".join(sorted(set(member.membership.members) - {self.name})) or "no other node"
             raise ClusterError(f"{self.name} is a member of a cluster already, with {others}")
         if self._renumbered:
-            raise ClusterError(self._renumbered)
+            raise MustStartAgain(self._renumbered)
         sessions, retained = len(self._node.sessions), self._node.retained.count
         if durable := self._node.sessions.durable:
             raise ClusterError(
@@ -502,14 +502,15 @@ class ClusterRuntime:
         if answer.boot >= me.boot:
             self._refuse_writes(answer.boot)
             await self._note(self._directory.raise_boot, answer.boot)
+            then = ", and joins by itself" if self._discovery.wanted else ". Then join again with --replace"
             self._renumbered = (
                 f"{self.name} was a member with another disk, which may have been started {answer.boot} times: its "
-                "number of starts is set to that now. Restart it, then join again with --replace"
+                f"number of starts is set to that now. This node starts again{then}"
             )
             if self._search is not None:
                 self._search.settle()
             self.when_renumbered()
-            raise ClusterError(self._renumbered)
+            raise MustStartAgain(self._renumbered)
         if answer.problem:
             raise (NameTaken if answer.taken else ClusterError)(self._with_remedy(answer.problem))
         self._node.join_run(answer.cluster_id, promised(self.in_force))

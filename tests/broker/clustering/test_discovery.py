@@ -13,7 +13,7 @@ import pytest
 from strogoff.broker.clustering import discovery as cluster_discovery
 from strogoff.broker.clustering.discovery import Discovery
 from strogoff.broker.clustering.neighbours import Neighbourhood, Neighbours
-from strogoff.broker.clustering.operator_port import ClusterError, NameTaken
+from strogoff.broker.clustering.operator_port import ClusterError, MustStartAgain, NameTaken
 from strogoff.broker.discovery import host_names
 from strogoff.broker.discovery.configured_nodes import ConfiguredNodes
 from strogoff.broker.discovery.settings import DiscoverySettings
@@ -60,6 +60,7 @@ class Search:
         self.found = asyncio.Event()
         self.missing = False
         self.refusals: list[str] = []
+        self.refusal = ClusterError
         self.taken = self.waits = False
         self.holds = False
         self.size = 0
@@ -90,7 +91,7 @@ class Search:
     async def _join(self, address: str) -> None:
         self.joined.append(address)
         if self.refusals:
-            raise ClusterError(self.refusals.pop(0))
+            raise self.refusal(self.refusals.pop(0))
         if self.taken:
             raise NameTaken("b runs elsewhere")
         self.found.set()
@@ -387,6 +388,15 @@ def test_it_gives_the_reason_when_it_cannot_join() -> None:
         assert discovery.waits_for == "the node cannot join the cluster: not now"
 
     run(scenario)
+
+
+def test_a_node_that_starts_again_by_itself_does_not_warn() -> None:
+    async def scenario(search: Search) -> None:
+        search.refusal, search.refusals = MustStartAgain, ["it starts again"]
+        await search.place(1, WhoAnswer("a", "cluster", True))
+        await search.run(search.discovery("127.0.0.1:1"), search.found.is_set)
+
+    assert run(scenario).log == ["notice: discovery: it starts again"]
 
 
 def test_a_member_learns_the_new_addresses_of_missing_members() -> None:

@@ -366,7 +366,7 @@ def test_a_node_that_lost_its_disk_refuses_clients_until_it_has_joined(
             monkeypatch.setattr(discovery, "FIRST_S", 0.5)  # the start waits as long as this, and then continues
         three = await harness.start("n3", discovery__nodes=places, **policy)
         if others == "there":
-            await until(lambda: "Restart it" in three.serves_nobody)
+            await until(lambda: "This node starts again, and joins by itself" in three.serves_nobody)
         else:
             says = "1 of the 3 nodes" if others == "away" else "has no majority now, and knows n3@127.0.0.1 as a member"
             await until(lambda: says in three.serves_nobody)
@@ -406,7 +406,7 @@ def test_a_node_without_discovery_learns_of_its_lost_disk_from_a_member(tmp_path
         with pytest.raises(ClusterError, match=r"n2@127\.0\.0\.1 is in no cluster itself: n1@127\.0\.0\.1 says"):
             await three.join("127.0.0.1:44002", False)
         for _ in range(2):
-            with pytest.raises(ClusterError, match="Restart it, then join again"):
+            with pytest.raises(ClusterError, match=r"This node starts again\. Then join again"):
                 await two.join("127.0.0.1:44001", False, True)
         await harness.stop("n2")
         two = await harness.start("n2")
@@ -478,7 +478,7 @@ def test_a_member_with_a_new_disk_must_rejoin_empty(tmp_path: Path, wrote: str) 
         two = await harness.start("n2")
         if wrote == "before it asks":
             two.config.put(b"other", b"of the new one")
-        problem = "empty data directory" if wrote == "before it asks" else "Restart it, then join again"
+        problem = "empty data directory" if wrote == "before it asks" else r"This node starts again\. Then join again"
         with pytest.raises(ClusterError, match=problem):
             await two.join("127.0.0.1:44001", merge=True, replace=True)
         if wrote == "before the restart":
