@@ -203,10 +203,7 @@ class Node:
         env.tick()
         env.event("store.state", state=state, detail=detail)
         self.policy.look_again()
-        if state == "serving":
-            env.log("warning", "message store: serving again")
-        else:
-            env.log("error", f"message store: {state}: {detail}")
+        if state != "serving":
             self.deliver_stored()
 
     def deliver_stored(self) -> None:

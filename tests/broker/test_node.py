@@ -258,7 +258,7 @@ def test_what_is_stored_is_sent_to_all_connected_clients_in_steps(monkeypatch: p
 
 
 def test_the_state_of_the_disk_is_reported() -> None:
-    """A full disk and its recovery are events and lines of the log."""
+    """A full disk and its recovery are events. The journal makes one line of the log of each."""
     broker = BrokerHarness()
     broker.persistent("s").subscribe(("t", 1))
     broker.disk.full = True
@@ -270,5 +270,4 @@ def test_the_state_of_the_disk_is_reported() -> None:
     assert not broker.node.policy.restricted
     states = [event["state"] for event in broker.events("store.state")]
     assert states[-1] == "serving" and len(states) == 2
-    levels = [level for level, line in broker.host.lines if line.startswith("message store")]
-    assert levels == ["error", "warning"]
+    assert not [line for _, line in broker.host.lines if line.startswith("message store")]
