@@ -106,16 +106,13 @@ def _all_known(answers: ClusterResult, client_ids: list[str], mountpoint: str) -
     """Raise `CommandError` for clients without a session on any node."""
     unknown = [name for name in client_ids if all(name in found.unknown for found in answers.results)]
     if unknown:
-        raise CommandError(_with_failures(_no_session(", ".join(unknown), mountpoint), answers))
+        clients = ", ".join(unknown) + (f" at mountpoint {mountpoint}" if mountpoint else "")
+        said = "No node that answered has a session of" if answers.failures else "There is no session of"
+        raise CommandError(_with_failures(f"{said} {clients}.", answers))
 
 
 def _with_failures(text: str, answers: ClusterResult) -> str:
     return "\n".join([text, *answers.failures])
-
-
-def _no_session(client_ids: str, mountpoint: str) -> str:
-    where = f" at mountpoint {mountpoint}" if mountpoint else ""
-    return f"There is no session of {client_ids}{where}."
 
 
 COMMANDS = (

@@ -66,7 +66,7 @@ def test_a_node_that_is_away_is_named() -> None:
         assert status == 0 and isinstance(parts[0], Table) and parts[0].rows == [("c1",)]
         assert parts[1:] == [Alert(f"{cluster[2].name} was left out: it does not run.")]
         said = await fake.refused(0, "session", "disconnect", "client-id=c9")
-        assert said == f"There is no session of c9.\n{cluster[2].name} was left out: it does not run."
+        assert said == f"No node that answered has a session of c9.\n{cluster[2].name} was left out: it does not run."
         parts, status = await fake.run_command(0, "session", "disconnect", "client-id=c1")
         assert (status, parts[0]) == (0, Text("Done")) and isinstance(parts[1], Alert)
 
@@ -113,6 +113,8 @@ def test_results_of_other_nodes_are_merged_and_bounded(tmp_path: Path) -> None:
         answer = await harness.admin("session", "show", "--client_id")
         assert "b@127.0.0.1 did not answer: nobody answers" in answer.err and "here" in answer.out
         assert answer.status == 1
+        answer = await harness.admin("session", "disconnect", "client-id=x")
+        assert answer.err.startswith("No node that answered has a session of x.\nb@127.0.0.1 did not answer")
         fake.answers["b@127.0.0.1"] = b"\xc1"
         answer = await harness.admin("session", "show", "--client_id")
         assert "b@127.0.0.1 did not answer" in answer.err
