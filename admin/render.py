@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable
 from typing import Any
+from unicodedata import combining, east_asian_width
 
 import msgspec
 
@@ -61,7 +62,7 @@ def _human(part: Table | Text) -> str:
         return "".join(part.line.format(**dict(zip(part.columns, row, strict=True))) + "\n" for row in rows)
     if not rows:
         return ""
-    widths = [max(map(len, column)) for column in zip(part.columns, *rows, strict=True)]
+    widths = [max(map(_width, column)) for column in zip(part.columns, *rows, strict=True)]
     ruler = "+" + "+".join("-" * width for width in widths) + "+\n"
     lines = [_line(list(part.columns), widths), ruler, *(_line(row, widths) for row in rows)]
     return ruler + "".join(lines) + ruler
@@ -72,8 +73,16 @@ def _line(cells: list[str], widths: list[int]) -> str:
 
 
 def _centred(text: str, width: int) -> str:
-    left = (width - len(text)) // 2
-    return " " * left + text + " " * (width - len(text) - left)
+    spaces = width - _width(text)
+    left = spaces // 2
+    return " " * left + text + " " * (spaces - left)
+
+
+def _width(text: str) -> int:
+    """The columns of a terminal that the text takes: two for a wide letter, none for a mark on the letter before."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def _csv(part: Table | Text) -> str:

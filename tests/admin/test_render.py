@@ -21,6 +21,13 @@ def test_a_table_for_people() -> None:
     )
 
 
+def test_wide_letters_do_not_shift_a_table() -> None:
+    """A terminal shows them in two columns, and a mark on the letter before in none."""
+    assert render([Table(("id", "n"), [("温度计", 1), ("cafe\u0301s", 2)])], "human") == (
+        "+------+-+\n|  id  |n|\n+------+-+\n|温度计|1|\n|cafe\u0301s |2|\n+------+-+\n"
+    )
+
+
 def test_an_empty_table_prints_nothing() -> None:
     assert render([Table(("a",), [])], "human") == ""
     assert render([Table(("a", "b"), [])], "csv") == "a,b\n"
