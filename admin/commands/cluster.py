@@ -161,7 +161,7 @@ COMMANDS = (
             ),
             Flag(
                 "summary-interval",
-                "the seconds between two lines about the progress",
+                "the seconds between two lines about the progress, rounded up to a multiple of 3",
                 "i",
                 "SECONDS",
                 convert=seconds(LONGEST_SUMMARY_S),

@@ -134,6 +134,7 @@ class Leaving:
                 f"durable sessions have {subscriptions} subscriptions; some may have none, and messages nevertheless: "
                 "use --accept-loss to lose them"
             )
+        yield f"{node} does not run: it is removed for good"
         await self._take_out(node)
         yield await self._known(node)
 
