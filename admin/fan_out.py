@@ -15,11 +15,11 @@ from ..broker.clustering.operator_port import ClusterError
 from ..broker.reporting.journal import ADMIN_COMMAND
 from ..broker.reporting.log_line import Line
 from ..cluster.transport.wire import CallFailed
-from ..configs.secret_keys import is_secret
 from .context import Context
 from .grammar import Call
 from .render import escape_unprintable
 from .result import Alert, Cell, CommandError
+from .secret_words import redacted
 
 T = TypeVar("T")
 
@@ -153,6 +153,6 @@ def _request(me: str, command: str, call: Call) -> bytes:
 
 def _written(command: RemoteCommand) -> str:
     """The command line, with secrets hidden."""
-    named = [f"{name}={'(hidden)' if is_secret(name) else value}" for name, value in command.arguments.items()]
+    named = [f"{name}={value}" for name, value in command.arguments.items()]
     flags = [f"--{name}" if value is None else f"--{name}={value}" for name, value in command.flags]
-    return " ".join([command.command, *named, *flags])
+    return redacted([*command.command.split(), *named, *flags])

@@ -104,7 +104,7 @@ class BrokerProcess:
             raise RuntimeError("the broker did not start:\n" + "\n".join(self.output))
 
     def _reserve_port(self) -> None:
-        """Choose a free port, or reserve the one of the starts before `close`."""
+        """Choose a free port at the first start. At a start after `close`, reserve the same port again."""
         if self._reserved is None:
             self._reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

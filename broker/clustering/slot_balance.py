@@ -68,7 +68,7 @@ class SlotBalance:
         self._departure: Departure | None = None
         self._view = _PresentView(0, 0)
         self._steady_since_ms = inf
-        """When the view changed, or a member that did not serve, or took no slots, did so for the last time."""
+        """The last time at which the view changed, or some member did not serve or took no slots."""
         self._next_ms = self._held_ms = -inf
         self._stayed: dict[int, str] = {}
         """Slots whose clients were disconnected although they stay: they are not tried again in this view."""

@@ -117,9 +117,11 @@ def _may_read(path: Path) -> bool:
 
 
 def _opened(settings: Settings, key: str, reloader: Reloader[Any], log: Log) -> WatchedFile:
-    """Read the file that `key` names into `reloader`. Raises `PluginFileError`; a missing file causes a warning.
+    """Read the file that the setting `key` names into `reloader`. Raises `PluginFileError` if it cannot be read. If it
+    is missing, `log` gets a warning.
 
-    A link to nothing is not a missing file, and neither is one that a folder above hides: there may be rules.
+    A link to nothing does not count as missing, nor does a file in a folder that this process may not enter: there may
+    be rules.
     """
     path = Path(str(settings[key]))
     missing = not _has_entry(path)

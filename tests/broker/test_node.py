@@ -258,7 +258,7 @@ def test_what_is_stored_is_sent_to_all_connected_clients_in_steps(monkeypatch: p
 
 
 def test_the_state_of_the_disk_is_reported() -> None:
-    """A full disk and its recovery are events. The journal makes one line of the log of each."""
+    """The node emits an event for a full disk, and one for its recovery. The log gets its lines from these events."""
     broker = BrokerHarness()
     broker.persistent("s").subscribe(("t", 1))
     broker.disk.full = True

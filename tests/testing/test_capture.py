@@ -31,7 +31,7 @@ def test_a_capture_has_every_message() -> None:
 
 
 def test_two_captures_of_one_broker_do_not_share_a_session() -> None:
-    """Each has a client id of its own by default. So has the first capture of another broker."""
+    """By default each capture of a broker has another client id. The captures of another broker are counted apart."""
     with SyncCluster() as c, SyncCluster() as other:
         everything, some = Capture(c), Capture(c, "only/#")
         everything.publish("a", "1", qos=1)

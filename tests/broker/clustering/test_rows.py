@@ -71,7 +71,7 @@ def test_a_minority_counts_nobody_whom_it_does_not_hear() -> None:
 
 
 def test_a_node_that_serves_nobody_is_absent() -> None:
-    """It was taken out, and its last view still has it. Before, its row was shown as serving."""
+    """The cluster has taken the node out. The last view that the node has applied still names it as serving."""
     cluster = ClusterHarness(3)
     cluster.pass_s(1.0)
     rows = node_rows(member(cluster, 3), "this node has left the cluster")

@@ -74,7 +74,7 @@ def test_a_queue_and_the_node_without_a_lease_that_filled_it_die(how: str, lost:
 
 @pytest.mark.parametrize("dies", [False, True])
 def test_what_a_subscriber_was_sent_of_a_queue_dies_with_the_node_without_a_lease_that_filled_it(dies: bool) -> None:
-    """The subscriber may have it. It waits again only if the node that accepted it lives, and sends it once more."""
+    """The subscriber may have the message. Its queue gets it again only if the node that accepted it is still alive."""
     a, b = two_nodes()
     b.subscriber(expiry_s=60)
     mid = a.accept()
