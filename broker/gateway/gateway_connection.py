@@ -448,9 +448,10 @@ class GatewayConnection:
         flow, env = self.flow, self._owner.env
         if flow is None or self.over:
             return
-        due = (self._seen if self._reading else env.now) + flow.silence_ms
-        if env.now < due:
-            self._timer = env.timers.at(due, self._check_silence)
+        silent_ms = env.since(self._seen)
+        left_ms = flow.silence_ms - (silent_ms if self._reading else 0)
+        if left_ms > 0:
+            self._timer = env.timers.at(env.now + left_ms, self._check_silence)
             return
-        flow.out.peer.say(SILENT, flow.out.number, env.now - self._seen)
+        flow.out.peer.say(SILENT, flow.out.number, silent_ms)
         self._timer = env.timers.at(env.now + int(CLOSE_BOUND_S * 1000), lambda: self.end("keep_alive_timeout"))

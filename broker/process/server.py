@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analytics.schema import LEVELS, MESSAGE, SESSION
-from ...cluster.clock import ClusterClock, decode_saved, encode_saved
+from ...cluster.clock import ClusterClock, SavedTime, decode_saved, encode_saved
 from ...cluster.links.ports import Timer
 from ...cluster.ports import Settings as ClusterSettings
 from ...cluster.transport.grpc_wire import GrpcTransport
@@ -188,7 +188,7 @@ class Server:
         assert self._engine is not None
         self.store = Store(self._engine, self._loop.call_soon, self._loop.call_later)
         self._watch(self._engine, self.store)
-        clock = self._make_clock()
+        clock = self._make_clock(decode_saved(self.store.get(_CLOCK_KEY)))
         self._plugins = BuiltinPlugins(settings, self.hooks, self.log)
         self.runtime = RuntimeSettings(settings, self.store, name)
         for problem in self.runtime.problems:
@@ -231,9 +231,8 @@ class Server:
         former = self.eventlog.former if self.eventlog is not None else None
         return 0 if former is None else former.stamp
 
-    def _make_clock(self) -> ClusterClock:
+    def _make_clock(self, saved: SavedTime | None) -> ClusterClock:
         """Cluster time: where the last process left it, if the machine's own time since then is known."""
-        saved = decode_saved(self.store.get(_CLOCK_KEY))
         return ClusterClock(self._wall_ms, self._mono_ms, saved, self._uptime_ms(), self._machine)
 
     def _uptime_ms(self) -> int:

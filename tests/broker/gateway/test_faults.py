@@ -491,6 +491,21 @@ def test_a_silent_client_is_closed_by_the_primary() -> None:
     assert "keep alive expired" in lines(cluster, 2) and cluster.nothing_left()
 
 
+def test_time_that_is_set_ahead_is_no_silence() -> None:
+    """The gateway follows the time of another node, a minute ahead of its own."""
+    cluster = RelayHarness()
+    client = cluster[1].client("c", keepalive_s=10)
+    env = cluster[1].node.env
+    before = env.tick()
+    env.clock.ask_cluster()
+    env.follow(before + 60_000 - cluster[1].host._mono_ms())
+    assert env.now >= before + 60_000
+    cluster.pass_s(14)
+    assert [type(each) for each in client.ask(p.Pingreq())] == [p.Pingresp]
+    cluster.pass_s(16)
+    assert client.closed and f"silent_ms={15_000}" in lines(cluster, 2)
+
+
 def test_a_silent_client_is_closed_without_an_answer_of_the_primary() -> None:
     cluster = RelayHarness(3)
     client = cluster[1].client("c", keepalive_s=1)
