@@ -190,6 +190,10 @@ class SyncCluster:
         """Let a paused node continue, as SIGCONT does."""
         self.thread.call(self.cluster.resume(node))
 
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` pass at once on all nodes, as `Cluster.advance`: what is due meanwhile happens now."""
+        self.thread.call(self.cluster.advance(seconds))
+
     def drop(
         self,
         packet: str,

@@ -20,6 +20,7 @@ from ...broker.listeners.limiter import LimiterOptions, limiter_options
 from ...broker.listeners.listeners import Listeners
 from ...broker.process.server import Server
 from ...broker.reporting.events import Row
+from ...cluster.clock import ClusterClock, SavedTime
 from ...cluster.links.ports import Timer
 from ...cluster.ports import Settings as ClusterSettings
 from ...cluster.transport.wire import Transport
@@ -30,6 +31,7 @@ from ..faults.fault_gate import FaultGate, GatedTimer
 from ..faults.packet_drops import Drop
 from .idle import IdleDetector
 from .memory_disk import Disks, MemoryDisk, MemoryDiskEngine
+from .node_time import AdvancingClock, NodeTime
 
 _THREADS = ("leveldb ", "eventlog")
 _RESET = struct.pack("ii", 1, 0)
@@ -62,8 +64,7 @@ class InProcessServer(Server):
     """One boot of a node under test. `disks` None means LevelDB; `sink` gets every row of the event log.
 
     `transport` makes the transport to other nodes from this boot's gate; None means gRPC without faults. `tune` changes
-    the settings of the cluster. `clocks` replace the clocks of the machine. `stamp`: that of the last event of the
-    boot before.
+    the settings of the cluster. `clocks` replace the clocks of the machine. `time` is that of the node, over its boots.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class InProcessServer(Server):
         transport: Callable[[FaultGate], Transport] | None = None,
         tune: Callable[[ClusterSettings], ClusterSettings] | None = None,
         clocks: Clocks = OF_THE_MACHINE,
-        stamp: int = 0,
+        time: NodeTime | None = None,
     ) -> None:
         self._dead = False
 
@@ -99,7 +100,7 @@ class InProcessServer(Server):
         self.listeners = _GatedListeners(self, say, limiter_options(settings))
         self._disks = disks
         self._sink = sink
-        self._stamp = stamp
+        self._time = time or NodeTime()
         self._threads: list[threading.Thread] = []
 
     async def start(self) -> None:
@@ -116,7 +117,14 @@ class InProcessServer(Server):
         return LevelDBEngine(folder, self._committed, durability, LevelDBOptions(write_buffer_size=_WRITE_BUFFER))
 
     def _former_stamp(self) -> int:
-        return max(self._stamp, super()._former_stamp())
+        return max(self._time.stamp, super()._former_stamp())
+
+    def _make_clock(self, saved: SavedTime | None) -> ClusterClock:
+        self._clock = AdvancingClock(self._time, self._wall_ms, self._mono_ms, saved, self._uptime_ms(), self._machine)
+        return self._clock
+
+    def _uptime_ms(self) -> int:
+        return super()._uptime_ms() + self._time.skipped_ms
 
     def _committed(self, work: Callable[[], None]) -> None:
         """Call `work` in the loop, behind the gate. The thread of the disk calls this after a commit."""
@@ -136,6 +144,16 @@ class InProcessServer(Server):
     def running(self) -> bool:
         """Whether the server is started, and neither stopped nor killed."""
         return hasattr(self, "node") and not self.node.closing
+
+    def advance(self, by_ms: int) -> None:
+        """Set cluster time ahead; `do_what_is_due` follows when the clocks of all nodes are set."""
+        self._clock.advance(by_ms)
+
+    def do_what_is_due(self) -> None:
+        """Run the timers that are due, the first ones at once; on a paused server after the pause."""
+        if self._wake is not None:
+            self._wake.cancel()
+        self._woken()
 
     async def kill(self) -> None:
         """End as kill -9 does: flush and log nothing, tell nobody, publish no wills; clients get a TCP reset."""

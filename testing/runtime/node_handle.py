@@ -21,6 +21,7 @@ from .idle import IdleDetector
 from .in_process import InProcessServer
 from .memory_disk import Disks
 from .node_links import NodeLinks
+from .node_time import NodeTime
 
 __tracebackhide__ = of_documented_errors
 
@@ -65,8 +66,7 @@ class NodeHandle:
         self._sink = sink
         self._node_links = node_links
         self._server: InProcessServer | None = None
-        self._stamp = 0
-        """The stamp of the last event of the last boot."""
+        self._time = NodeTime()
         self._changing = asyncio.Lock()
         """Held while the node starts or ends: another start or end waits for it."""
         self._reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -151,7 +151,7 @@ class NodeHandle:
             None if node_links is None else partial(node_links.transport, self.number),
             None if node_links is None else node_links.tune,
             OF_THE_MACHINE if node_links is None else (node_links.clock.wall_ms, node_links.clock.mono_ms),
-            self._stamp,
+            self._time,
         )
         await server.start()
         self._server = server
@@ -217,6 +217,17 @@ class NodeHandle:
         self.server.gate.thaw()
         self.server.node.env.event("fault.end", nodes=[self.name], detail="pause")
 
+    def advance(self, by_ms: int) -> None:
+        """Set cluster time ahead; a node that is down finds it so at its start."""
+        self._time.skipped_ms += by_ms
+        if self._server is not None:
+            self._server.advance(by_ms)
+
+    def do_what_is_due(self) -> None:
+        """Let the node run the timers that are due, after `advance` of all nodes; does nothing if the node is down."""
+        if self._server is not None:
+            self._server.do_what_is_due()
+
     def _awake(self) -> None:
         if self._node_links is not None:
             self._node_links.network_faults.paused.pop(self.number, None)
@@ -227,7 +238,7 @@ class NodeHandle:
 
     async def _ended(self, server: InProcessServer) -> None:
         """Remember where the boot's event log ended. Raises `LeakError` if the boot has left something behind."""
-        self._stamp = server.node.env.events.stamp()
+        self._time.stamp = server.node.env.events.stamp()
         await asyncio.sleep(0)
         if left := server.left_behind():
             raise LeakError(f"node {self.number} left behind: {', '.join(left)}")

@@ -55,6 +55,8 @@ SERVE_S = 20.0
 OPEN_S = 60.0
 """Seconds that a new cluster has to be whole: seven nodes may take 15 s on a busy machine."""
 
+MAX_ADVANCE_S = 10 * 366 * 86_400
+
 Sees = Literal["whole", "majority", "minority"]
 
 _DEFAULTS = {
@@ -472,6 +474,22 @@ class RunningCluster:
         handle = self.node(node)
         with self._noted("resume", handle):
             handle.resume()
+
+    async def advance(self, seconds: float) -> None:
+        """Let `seconds` pass at once on all nodes: sessions and messages expire, delayed wills are published.
+
+        The nodes begin with what is due before this returns; `settled` waits for the rest. Connected clients count as
+        having kept alive, and leases do not end. A node that is down or paused does what is due when it goes on. Raises
+        ValueError if `seconds` is negative or more than ten years.
+        """
+        self._check_loop()
+        if not 0 <= seconds <= MAX_ADVANCE_S:
+            raise ValueError(f"seconds = {seconds!r}: between 0 and {MAX_ADVANCE_S}, which are ten years")
+        self._faults.append(f"advance by {seconds:g} s")
+        for handle in self.nodes:
+            handle.advance(round(seconds * 1000))
+        for handle in self.nodes:
+            handle.do_what_is_due()
 
     def drop(
         self,
