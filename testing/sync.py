@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Never, Self, TypeVar, Unpack
 
 from ..broker.reporting.events import Row
-from ..mqtt.packets import Connack, Disconnect, SubscribeOptions
+from ..mqtt.packets import Connack, Disconnect, Packet, SubscribeOptions
 from .chosen_keys import Conf
 from .client import TIMEOUT_S, Client
 from .client_session import Message
@@ -274,6 +274,10 @@ class ThreadClient:
         """Send PUBACK or PUBREC for a message, with `auto_ack=False`; no effect for QoS 0."""
         self._thread.ask(lambda: self.client.ack(message))
 
+    def send(self, packet: Packet | bytes) -> None:
+        """Send a packet of `strogoff.mqtt.packets`, or raw bytes. Raises `MqttClosed` if it is not connected."""
+        self._thread.ask(lambda: self.client.send(packet))
+
     def abort(self) -> None:
         """Close the connection without DISCONNECT: the broker publishes the will."""
         self._thread.ask(self.client.abort)
@@ -317,9 +321,9 @@ class SyncClient(ThreadClient):
             except TimeoutError:
                 return
 
-    def disconnect(self, reason: int = 0) -> None:
+    def disconnect(self, reason: int = 0, properties: dict[str, Any] | None = None) -> None:
         """Send DISCONNECT and wait for the end of the connection."""
-        self._do(self.client.disconnect(reason))
+        self._do(self.client.disconnect(reason, properties))
 
     def reconnect(self, node: int = 0, clean_start: bool = False, timeout: float = TIMEOUT_S) -> Connack:
         """Connect again, by default to the same session. Result and errors are those of `Client.connect`."""

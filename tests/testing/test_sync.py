@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Coroutine
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from strogoff.testing import FaultError, MqttRefused
+from strogoff.mqtt.packets import Pingreq
+from strogoff.testing import FaultError, MqttClosed, MqttRefused
 from strogoff.testing.client import Client
 from strogoff.testing.cluster import Cluster
 from strogoff.testing.runtime.loop_thread import LoopThread
@@ -53,6 +55,28 @@ def test_a_whole_test_without_asyncio(tmp_path: Path) -> None:
         ]
     assert c.audit().verdict == "valid" and c.rows
     assert c.write_log(tmp_path) == tmp_path and list(tmp_path.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(("asynchronous", "blocking"), [(Cluster, SyncCluster), (Client, SyncClient)])
+def test_blocking_methods_have_the_same_parameters(asynchronous: type, blocking: type) -> None:
+    compared = 0
+    for name, method in inspect.getmembers(blocking, inspect.isfunction):
+        if hasattr(asynchronous, name) and not name.startswith("_") and name != "client":
+            same = inspect.signature(getattr(asynchronous, name)).parameters
+            assert list(inspect.signature(method).parameters) == list(same), name
+            compared += 1
+    assert compared >= 10
+
+
+def test_raw_bytes_and_packets_are_sent() -> None:
+    with Cluster.sync() as c:
+        client = c.client("c")
+        client.send(Pingreq())
+        client.send(b"\x00\x00")
+        closed = client.closed()
+        assert closed is not None and closed.reason == 0x81
+        with pytest.raises(MqttClosed):
+            client.send(b"")
 
 
 def test_errors_are_the_same() -> None:
