@@ -113,11 +113,11 @@ class Lives:
         """Returns the stamp at which the log shows that a boot has died; `NEVER` if it shows none."""
         return self.deaths.get((node, boot), NEVER)
 
-    def end_of(self, node: str, boot: int) -> int:
-        """Returns the stamp at which the log shows that a boot had died or stopped in order; `NEVER` if it shows
-        neither."""
-        rows = self.boots.get((node, boot))
-        return rows.last_hlc if rows is not None and rows.stopped else self.death(node, boot)
+    def last_sign(self, node: str, boot: int) -> int:
+        """Returns the stamp of the last row of a boot that has died or stopped in order, however late the log shows its
+        death; `NEVER` if the log shows neither."""
+        rows, died = self.boots.get((node, boot)), self.death(node, boot)
+        return died if rows is None else rows.last_hlc if rows.stopped or died < NEVER else NEVER
 
     def death_with(self, homes: Sequence[Home]) -> int:
         """Returns the stamp at which the first boot died while it had a session, of those that had it one after the

@@ -211,7 +211,7 @@ def _is_on_another_side(
         return True
     alone = world.partitions.span_without_lease(origin, acked)
     if answer.right == "policy":
-        end = world.lives.end_of(origin, publish.row[1])
+        end = world.lives.last_sign(origin, publish.row[1])
         slot = slot_of_origin(message.id[0])
         if slot >= 0:  # the other nodes take its copies from the present primary of the slot alone
             end = min(end, world.slots.taken_after(origin, slot, publish.stamp))

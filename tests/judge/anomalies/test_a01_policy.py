@@ -28,6 +28,25 @@ def test_a_node_without_a_lease_takes_with_it_what_other_nodes_have_not_got(end:
     assert (("A1", "stale-route") in kinds(a)) is not bool(end)
 
 
+@pytest.mark.parametrize(("lived_s", "lost"), [(4, False), (6, True)])
+def test_a_node_dies_soon_after_it_has_got_a_lease_and_starts_late(lived_s: int, lost: bool) -> None:
+    """It may have died at any time after its last row, not only at its next start."""
+    a, b = two_nodes()
+    b.subscriber(expiry_s=60)
+    a.say("mem.view", view=1, nodes=["a", "b"], joining=[], missing=[])
+    mid = a.accept()
+    a.say("pub.route", mid=mid, targets=[], nodes=["b"])
+    a.say("fwd.send", mid=mid, target="b", topic="t/1")
+    a.say("lease.get", view=1)
+    a.say("pub.ack", mid=mid, client="tx", right="policy")
+    a.pass_s(lived_s, b)
+    b.pass_s(10)
+    a._now = b._now
+    a.boot()
+    a.rows += b.rows
+    assert (("A1", "forward") in kinds(a)) is lost
+
+
 @pytest.mark.parametrize(("origin", "lost"), [("#7", False), ("#8", True), ("a", True)])
 def test_a_node_without_a_lease_loses_what_it_has_accepted_with_the_slot_of_its_publisher(
     origin: str, lost: bool
