@@ -177,8 +177,6 @@ class HttpListener:
         if self._server is not None:
             return
         settings = self.settings
-        if settings.proxy_protocol:
-            raise cannot_listen(settings, "HTTP listeners do not read PROXY headers; set proxy_protocol = off")
         seen = stamp_of(settings.crlfile) if settings.uses_tls and settings.crlfile else None
         if settings.uses_tls:
             try:

@@ -47,6 +47,9 @@ def check(settings: Lookup) -> list[Problem]:
         problems.append(_problem(settings, ROTATION, wrong, "at most 64MB", str(settings[ROTATION])))
     for listener in listeners:
         problems += _plugins(settings, listener)
+        if listener.type in ("http", "https") and listener.proxy_protocol:
+            key = _key(settings, listener, "proxy_protocol")
+            problems.append(_problem(settings, key, "HTTP listeners do not read PROXY headers", "off", "on"))
         if listener.uses_tls:
             problems += _tls(settings, listener)
     return list(dict.fromkeys(problems))

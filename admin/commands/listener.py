@@ -61,6 +61,8 @@ _VALUES = {
     "authz_plugins": "the plugins that authorise, separated by commas",
 }
 _SHORT = {"mountpoint": "m"}
+_COMMON = ("tcp_listen_options", "max_ws_frame_size", "http_modules")
+"""Keys of all listeners that do not begin with `listener.`."""
 
 
 async def _show(context: Context, call: Call) -> list[Part]:
@@ -147,7 +149,7 @@ def _common(known: Settings) -> dict[str, str]:
         setting = known.explicit(name)
         assert setting is not None
         listeners = name.startswith("listener.") and "$name" not in setting.key.name
-        if listeners or name.startswith("plugins.") or name in ("tcp_listen_options", "max_ws_frame_size"):
+        if listeners or name.startswith("plugins.") or name in _COMMON:
             found[name] = setting.value if isinstance(setting.value, str) else setting.line.text
     return found
 

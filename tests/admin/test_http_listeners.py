@@ -345,8 +345,3 @@ def test_a_port_in_use_stops_the_start_and_leaves_nothing(tmp_path: Path) -> Non
             asyncio.run(_start(tmp_path, listener__http__default=f"127.0.0.1:{port}"))
     assert not (tmp_path / "d" / "admin.sock").exists()
     asyncio.run(_start(tmp_path, listener__http__default=f"127.0.0.1:{port}"))
-
-
-def test_a_proxy_header_is_not_read(tmp_path: Path) -> None:
-    with pytest.raises(ListenError, match="HTTP listeners do not read PROXY headers"):
-        asyncio.run(_start(tmp_path, listener__http__default__proxy_protocol="on", **HTTP))

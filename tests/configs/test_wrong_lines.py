@@ -49,6 +49,11 @@ CASES = [
         ["expected 0, or 200 to 1500", 'found "199"'],
     ),
     (
+        "listener.http.a.proxy_protocol = on\nlistener.http.a = 127.0.0.1:80",
+        ": listener.http.a.proxy_protocol: HTTP listeners do not read PROXY headers",
+        ["expected off", 'found "on"'],
+    ),
+    (
         "eventlog.rotation.size = 65MB",
         ": eventlog.rotation.size: a reader of the event log reads each compressed file as a whole",
         ["expected at most 64MB", 'found "68157440"'],

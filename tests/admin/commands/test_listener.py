@@ -129,6 +129,15 @@ def test_options_without_flags_are_as_configured(tmp_path: Path) -> None:
     )
 
 
+def test_an_http_listener_has_the_modules_of_all_listeners(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        await harness.good("listener", "start", *at(free_port()), "--http")
+        assert (await harness.get("/health"))[0] == 200
+        assert (await harness.get("/metrics"))[0] == 404
+
+    run_with_server(tmp_path, test, http_modules="vmq_health_http")
+
+
 @both_loops
 def test_http_listeners_are_listeners_too(tmp_path: Path, loop: str) -> None:
     async def test(harness: ServerHarness) -> None:
@@ -198,6 +207,7 @@ def test_a_unix_socket(tmp_path: Path, loop: str) -> None:
         ),
         (["address=127.0.0.1", "port=0", "--websocket", "--http"], "--websocket and --http exclude each other."),
         (["address=127.0.0.1", "port=0", "--http", "--require_certificate"], "require_certificate: unknown key"),
+        (["address=127.0.0.1", "port=0", "--http", "--proxy_protocol"], "proxy_protocol: HTTP listeners do not read"),
         (["address=127.0.0.1", "port=0", "--auth_plugins=nobody"], "auth_plugins: no such plugin is enabled"),
     ],
 )
