@@ -22,6 +22,7 @@ from .exposition import CONTENT_TYPE, exposition, histogram_exposition, process_
 from .fan_out import NODE_STATUS, LocalHandler, NodeResult, run_on_all_nodes
 from .grammar import Call
 from .http_auth import needs_api_key, require_api_key
+from .recent_answer import RecentAnswer
 from .status import (
     cluster_facts,
     damage,
@@ -126,10 +127,15 @@ def _health_of(context: Context, reasons: list[str]) -> web.Response:
 
 
 def _status(context: Context) -> list[Page]:
-    async def status(request: web.Request) -> web.Response:
+    async def make() -> bytes:
         answers = await run_on_all_nodes(context, NODE_STATUS, _status_here, Call({}, [], []))
         rows = [row for found in answers.results for row in found.rows]
-        return _json([{str(node): msgspec.Raw(str(text).encode()) for node, text in rows}])
+        return msgspec.json.encode([{str(node): msgspec.Raw(str(text).encode()) for node, text in rows}])
+
+    recent = RecentAnswer(make)
+
+    async def status(request: web.Request) -> web.Response:
+        return web.Response(body=await recent.get(), content_type="application/json")
 
     return [Page("GET", "/status.json", status)]
 

@@ -82,7 +82,7 @@ SHELLS = {
         """,
         "admin": """
             cli client context dispatch fan_out figures http_listeners http_pages local_commands local_node loop_lag
-            metrics server unix_socket
+            metrics recent_answer server unix_socket
         """,
         "testing": """
             broker_process capture client faults/fault_gate faults/faulty_transport faults/network_faults

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from strogoff import __version__
+from strogoff.admin import recent_answer
 from strogoff.admin.fan_out import ASKED_BY, NodeResult, RemoteCommand, answer_peers
 from strogoff.admin.http_pages import LOCAL_HANDLERS
 
@@ -168,7 +170,20 @@ def test_a_module_that_is_named_twice_is_served_once(tmp_path: Path) -> None:
     run_with_server(tmp_path, test, listener__http__default__http_modules="[vmq_health_http, vmq_health_http]", **HTTP)
 
 
-def test_pages_in_a_cluster(tmp_path: Path) -> None:
+def test_the_other_nodes_are_asked_once_for_many_status_pages(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        fake.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult([("b@127.0.0.1", "{}")]))
+        pages = await asyncio.gather(*(harness.get("/status.json") for _ in range(20)))
+        assert {status for status, _ in pages} == {200} and len({text for _, text in pages}) == 1
+        assert fake.asked == [("ask", "b@127.0.0.1")]
+
+    run_with_server(tmp_path, test, **HTTP)
+
+
+def test_pages_in_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_answer, "RECENT_S", 0.0)
+
     async def test(harness: ServerHarness) -> None:
         async def get(path: str) -> tuple[int, Any]:
             status, text = await harness.get(path)
