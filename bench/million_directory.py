@@ -84,9 +84,9 @@ class NullTransport:
         self.close()
 
     @property
-    def peer_has_gone(self) -> bool:
-        """Returns False: there is no peer."""
-        return False
+    def gone_for(self) -> str:
+        """Returns "": there is no peer."""
+        return ""
 
     def pause_reading(self) -> None:
         """Do nothing: this transport reads nothing."""

@@ -165,7 +165,7 @@ def ends(machines: Collection[ClusterHost]) -> tuple[dict[tuple[str, str], set[i
             waiting = {number for number, each in peer.asked.items() if name in writing and not each._answered}
             unanswered[machine.name, name] = waiting
             asked[machine.name, name] = set(peer.asked) - waiting
-            served = {number for number, (transport, _) in peer.served.items() if not transport.peer_has_gone}
+            served = {number for number, (transport, _) in peer.served.items() if not transport.gone_for}
             found[name, machine.name] = served | set(peer.early)
     for pair, numbers in unanswered.items():
         found[pair] = found.get(pair, set()) - numbers

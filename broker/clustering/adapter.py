@@ -322,18 +322,16 @@ class ClusterAdapter:
     def view_applied(self, before: View, after: View) -> None:
         """As `ClusterEvents.view_applied`."""
         mine = self._node.name
-        left = [each for each in before.incarnations if each not in after.incarnations and each.node != mine]
-        for gone in left:
-            self.sender.answers.left(gone.node, gone.boot)
         self.inbound.view_applied(before, after)
         self.slots.follow()
         self.missed.view_applied(before, after)
-        for gone in left:
-            self._node.gateways.left(gone.node)
-            self.routes.drop_live(gone.node, gone.entered_in_view)
-            self.relay_sender.away(gone.node)
-            if self.sender.away(gone.node):
-                self.missed.published()
+        for gone in before.incarnations:
+            if gone not in after.incarnations and gone.node != mine:
+                self._node.gateways.left(gone.node)
+                self.routes.drop_live(gone.node, gone.entered_in_view)
+                self.relay_sender.away(gone.node)
+                if self.sender.away(gone.node):
+                    self.missed.published()
         self._node.gateways.view_changed(tuple([name for name in after.nodes if name != mine]))
         if before.incarnation(mine) is not None and after.incarnation(mine) is None:
             self.advertiser.stop()

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...cluster.identity import slot_of, slot_of_origin
@@ -71,11 +72,8 @@ class ForwardSender:
         self._receiving: ForwardReceiver | None = receiving if direct is None else direct._receiving
         self._under_way: dict[str, deque[OutstandingForward]] = {}
         self._waiting: WaitingCopies[OutstandingForward] = WaitingCopies(node, lanes)
-        self.handshakes: HandshakesByOrigin = (
-            HandshakesByOrigin(node.name, node.env.numbers, lambda slot: node.env.cluster.slot_epoch(slot))
-            if direct is None
-            else direct.handshakes
-        )
+        own = HandshakesByOrigin(node.name, node.env.numbers, lambda slot: node.env.cluster.slot_epoch(slot))
+        self.handshakes: HandshakesByOrigin = own if direct is None else direct.handshakes
         self.origins: MessageOrigins = MessageOrigins(node.name) if direct is None else direct.origins
         self._is_origin = direct is None
         self.since = 0
@@ -200,9 +198,7 @@ class ForwardSender:
         """Send waiting copies, publishers in turn: the lane to the node has room again, or its link is down."""
         while name in self._waiting.queues and name not in self._lanes.full:
             for body, copy in self._waiting.take(name):
-                self._put(name, body, copy)
-                if copy.message.qos == 2:
-                    self._waits_no_more(copy)
+                self._enter(name, body, copy)
         self._waiting.relieve(name)
 
     def _enter(self, name: str, body: bytes, copy: OutstandingForward) -> None:
@@ -233,8 +229,7 @@ class ForwardSender:
 
     def _stable(self, message: Message) -> tuple[int, int]:
         """The mid below which the origin of this message never sends a mid again; of a relayed message, this node."""
-        origin = message.origin.node
-        return self.handshakes.of(self._node.name if self._relayed(message) else origin).stable()
+        return self.handshakes.of(self._node.name if self._relayed(message) else message.origin.node).stable()
 
     def congested(self, mountpoint: str, publisher: str) -> str:
         """Return a slow node that a message of this client was for since the last call, or a node for which too many
@@ -328,10 +323,11 @@ class ForwardSender:
                     self._waits_no_more(copy)
                     over.append(copy)
                 else:
-                    message = copy.message
-                    self._waiting.put(former, (message.mountpoint, message.publisher), body, copy)
+                    self._waiting.put(former, (copy.message.mountpoint, copy.message.publisher), body, copy)
             self._count_again(former)
             complete_all([copy.pending for copy in over if copy.pending is not None])
+            if not self._node.env.cluster.is_present(former):
+                self._end(former, partial(self._lacks_members, present))
 
     def follow_table(self, index: int) -> None:
         """This node follows the slot table of this index: later copies say so."""
@@ -407,28 +403,31 @@ class ForwardSender:
 
         True if these sessions missed a message that its publisher gets or got acknowledged.
         """
-        copies = self._under_way.get(name, deque())
+        ended = self._end(name, lambda copy: not (copy.durable or self._may_be_given(copy)))
+        self.slow.relieved(name)
+        return any(copy.live and copy.message.qos for copy in ended)
+
+    def _end(self, name: str, over: Callable[[OutstandingForward], bool]) -> list[OutstandingForward]:
+        """End those copies for an absent node that are over, and choose other members for their groups."""
         kept: deque[OutstandingForward] = deque()
         ended: list[OutstandingForward] = []
-        for copy in copies:
-            (kept if copy.durable or self._may_be_given(copy) else ended).append(copy)
+        for copy in self._under_way.get(name, ()):
+            (ended if over(copy) else kept).append(copy)
         self._under_way[name] = kept
-        waiting = self._waiting.take_all(name)
         self._lanes.void(name, [copy.seq for copy in ended])
-        for body, copy in waiting:
-            if copy.durable or self._may_be_given(copy):
-                self._enter(name, body, copy)
-            else:  # it has no number in the lane yet
+        for body, copy in self._waiting.take_all(name):
+            if over(copy):  # it has no number in the lane yet
                 self._waits_no_more(copy)
                 ended.append(copy)
+            else:
+                self._enter(name, body, copy)
         self._count_again(name)
         for copy in ended:
             self._choose_again(copy)
             self._over(copy)
             if copy.pending is not None:
                 copy.pending.complete()
-        self.slow.relieved(name)
-        return any(copy.live and copy.message.qos for copy in ended)
+        return ended
 
     def _count_again(self, name: str) -> None:
         """Count what waits for a node's disk, after some of its copies have ended. Its paused publishers may be read
@@ -439,6 +438,9 @@ class ForwardSender:
         """Iterate over the copies in a node's lane, then over those that wait for the lane."""
         yield from self._under_way.get(name, ())
         yield from self._waiting.copies(name)
+
+    def _lacks_members(self, moved: Mapping[int, str], copy: OutstandingForward) -> bool:
+        return copy.lacks_members(moved) and not self._may_be_given(copy)
 
     def _may_be_given(self, copy: OutstandingForward) -> bool:
         """True if a durable session may have the QoS 2 message: then no other member gets it [MQTT5-4.8.2-5].
@@ -529,8 +531,8 @@ class ForwardSender:
     def passing_on(self, up: Callable[[str], bool]) -> bool:
         """True while a reachable node has not acknowledged a message that no publisher would repeat (a will, a message
         that an ended session handed over)."""
-        names = [name for name in {**self._under_way, **self._waiting.queues} if up(name)]
-        return any(copy.kept for name in names for copy in self._copies_for(name))
+        names = {**self._under_way, **self._waiting.queues}
+        return any(copy.kept for name in names if up(name) for copy in self._copies_for(name))
 
     def void_all(self) -> None:
         """This node left the view: cancel each copy that its target has not acknowledged. The publisher has no
@@ -580,8 +582,7 @@ class ForwardSender:
     def _tell_open(self, name: str, origin: str) -> None:
         """Send the node a list of the open handshakes, if it needs one."""
         known = self.handshakes.of(origin)
-        slot = slot_of_origin(origin)
-        told = known.list_for(name, origin if slot >= 0 else "")
+        told = known.list_for(name, origin if slot_of_origin(origin) >= 0 else "")
         if told is None:
             return
         end, items = told

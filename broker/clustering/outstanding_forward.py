@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 from typing import Protocol
 
 import msgspec
@@ -70,3 +70,8 @@ class OutstandingForward(msgspec.Struct, eq=False):
     def durable(self) -> bool:
         """True if the copy is for durable sessions, apart from its groups."""
         return bool(self.slots)
+
+    def lacks_members(self, moved: Container[int]) -> bool:
+        """True if the copy is for groups alone, and these slots of theirs have left its node."""
+        slots = [slot for member in self.groups for slot in member.slots]
+        return not (self.live or self.slots) and any(slot in moved for slot in slots)

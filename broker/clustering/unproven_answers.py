@@ -41,13 +41,6 @@ class UnprovenAnswers:
         noted.index, noted.boot = max(noted.index, index), max(noted.boot, boot)
         return False
 
-    def left(self, name: str, boot: int) -> None:
-        """The view has no start of a node up to `boot` any more: forget what these have answered. Another node may have
-        got a slot of theirs meanwhile, and lack the message."""
-        noted = self._waiting.get(name)
-        if noted is not None and noted.boot <= boot:
-            del self._waiting[name]
-
     def proven(self) -> list[tuple[str, Answer]]:
         """The lease is there: take out the answers that count now."""
         due = [

@@ -168,7 +168,7 @@ class ClientConnection:
     @property
     def leaving(self) -> bool:
         """As `SessionConnection.leaving`."""
-        return bool(self._lost_for) or self.output.transport.peer_has_gone
+        return bool(self._lost_for or self.output.transport.gone_for)
 
     def change(self, event: Event) -> None:
         """Enter the state that follows this event."""
@@ -463,6 +463,12 @@ class ClientConnection:
     def moved(self) -> None:
         """As `SessionConnection.moved`."""
         self.drop("moved")
+
+    def end_if_cut(self) -> None:
+        """As `SessionConnection.end_if_cut`."""
+        reason = self._lost_for or self.output.transport.gone_for
+        if reason in CLUSTER_ENDS:
+            self.drop(reason)
 
     def drop(self, reason: str, fire_will: bool = True, detail: str = "") -> None:
         """Write the remaining output, close the connection, and detach its session."""

@@ -31,8 +31,9 @@ class ClientTransport(Protocol):
         ...
 
     @property
-    def peer_has_gone(self) -> bool:
-        """True if the peer has ended the connection, and bytes that came before that still wait here."""
+    def gone_for(self) -> str:
+        """The reason for which the peer has ended the connection, while bytes that came before that wait here; else
+        ""."""
         ...
 
     def pause_reading(self) -> None:

@@ -18,7 +18,7 @@ from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
 from ...storage import keys
 from ..connection import connect
-from ..connection.connection import SHUTTING_DOWN, ClientConnection
+from ..connection.connection import CLUSTER_ENDS, SHUTTING_DOWN, ClientConnection
 from ..connection.refusal import refuse
 from ..connection.transport import ClientTransport, ConnectionOrigin
 from ..environment import Environment
@@ -63,7 +63,7 @@ RECALL_MS = 5_000
 _DATA_DOWN = DATA | FROM_PRIMARY
 
 
-def _nobody_asks() -> None:
+def _nobody_asks(_lives: bool) -> None:
     pass
 
 
@@ -78,7 +78,7 @@ class _Peer:
         """Connections of this gateway for which that node is the primary, by number."""
         self.served: dict[int, tuple[RelayedTransport, ClientConnection]] = {}
         """Connections of that gateway that this node serves, by number."""
-        self.ended: dict[int, Callable[[], None]] = {}
+        self.ended: dict[int, Callable[[bool], None]] = {}
         """Connections that this node has ended, by number; that gateway is to answer."""
         self.early = EarlyOpens()
         self.grown: dict[GatewayConnection | RelayedTransport, None] = {}
@@ -307,7 +307,7 @@ class Gateways:
     def _goes_on(self, transport: RelayedTransport, place: tuple[str | None, int]) -> bool:
         """Whether this node serves a client of a slot with this place. In a slot that it closes, it goes on with one
         that has gone (H-19)."""
-        return place == (self.name, transport.epoch) or (transport.peer_has_gone and place == (None, transport.epoch))
+        return place == (self.name, transport.epoch) or (bool(transport.gone_for) and place == (None, transport.epoch))
 
     def _registrar_place(self, slot: int) -> tuple[str | None, int]:
         return self.locator.registrar_of(slot), self.locator.epoch_of(slot)
@@ -448,7 +448,8 @@ class Gateways:
         elif kind == GONE:
             peer.early.pop(number)
             self.registration.registrar.ended(peer.node.node, number)
-            peer.ended.pop(number, _nobody_asks)()
+            reason = body.decode(errors="replace")
+            peer.ended.pop(number, _nobody_asks)(reason != SHUTTING_DOWN and reason not in CLUSTER_ENDS)
 
     def _to_served(self, peer: _Peer, kind: int, number: int, value: int, body: bytes) -> None:
         transport, client = peer.served[number]
@@ -467,10 +468,10 @@ class Gateways:
                 client.drop(SUPERSEDED, fire_will=False)
             transport.gone(body.decode(errors="replace"))
 
-    def ask(self, ended: Connection, answered: Callable[[], None]) -> bool:
-        """Call `answered` once the gateway of a connection that this node has just ended answers: then it lives. It
-        never answers if it dies first. Returns False if it is not asked: it does not take the last bytes of the client
-        at once, or its tunnel is broken."""
+    def ask(self, ended: Connection, answered: Callable[[bool], None]) -> bool:
+        """Call `answered` once the gateway of a connection that this node has just ended answers: with True, it lives;
+        with False, it stops, and had ended that connection before. It never answers if it dies first. Returns False if
+        it is not asked: it does not take the last bytes of the client at once, or its tunnel is broken."""
         peer = self._peers.get(ended.gateway)
         transport = ended.output.transport if isinstance(ended, ClientConnection) else None
         if peer is None or not isinstance(transport, RelayedTransport) or transport.out.waiting:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ..connection.connection import GATEWAY_STOPPED, SHUTTING_DOWN
-from ..connection.transport import CLOSE_BOUND_S, ConnectionPort
+from ..connection.transport import CLOSE_BOUND_S, PEER_CLOSED, ConnectionPort
 from ..environment import Environment
 from ..timers import Timer
 from .credit import Window
@@ -43,13 +43,13 @@ class RelayedTransport:
         self._port: ConnectionPort
         self._arrived: deque[bytes] = deque()
         self._paused = self._full = self._closing = self._over = False
-        self._gone: str | None = None
+        self._gone = ""
         self._timer: Timer | None = None
 
     @property
-    def peer_has_gone(self) -> bool:
-        """As `ClientTransport.peer_has_gone`: GONE has arrived. Its bytes wait, for example, for a full disk."""
-        return self._gone is not None
+    def gone_for(self) -> str:
+        """As `ClientTransport.gone_for`: GONE has arrived. Bytes before it wait, for example, for a full disk."""
+        return self._gone
 
     # -- calls of the core
 
@@ -85,7 +85,7 @@ class RelayedTransport:
         """As `ClientTransport.resume_reading`."""
         if self._paused:
             self._paused = False
-            if self._arrived or self._gone is not None:
+            if self._arrived or self._gone:
                 self._env.after_turn(self._drain)
 
     def accepted(self) -> None:
@@ -117,7 +117,7 @@ class RelayedTransport:
 
         A gateway that stops says that it stops. For this node that is another end than its own stop (H-39).
         """
-        self._gone = GATEWAY_STOPPED if reason == SHUTTING_DOWN else reason
+        self._gone = GATEWAY_STOPPED if reason == SHUTTING_DOWN else reason or PEER_CLOSED
         self.out.drop()
         if not self._arrived or self._closing:
             self._lost(self._gone)
@@ -128,12 +128,12 @@ class RelayedTransport:
         If GONE has arrived, so has all that was before it, and the connection ends when that is handled (H-19).
         """
         self.out.drop()
-        if self._gone is None or self._closing:
+        if not self._gone or self._closing:
             self._lost("gateway_lost")
 
     def left(self) -> None:
         """The gateway has left the view."""
-        if self._gone is None:
+        if not self._gone:
             self.abort()
         self.broken()
 
@@ -157,7 +157,7 @@ class RelayedTransport:
         self._grant(self.window.passed(len(data)))
 
     def _grant(self, size: int) -> None:
-        if size and not self._closing and self._gone is None:
+        if size and not self._closing and not self._gone:
             self.out.peer.say(ROOM | FROM_PRIMARY, self.out.number, size)
 
     def _drain(self) -> None:
@@ -167,7 +167,7 @@ class RelayedTransport:
             if self._arrived:
                 self._arrived.popleft()
             self._grant(self.window.passed(len(data)))
-        if self._gone is not None and not self._arrived and not self._paused:
+        if self._gone and not self._arrived and not self._paused:
             self._lost(self._gone)
 
     def _out_free(self) -> None:

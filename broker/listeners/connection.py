@@ -186,9 +186,9 @@ class Connection(asyncio.Protocol, ABC):
             self.opening.cancel()
 
     @property
-    def peer_has_gone(self) -> bool:
-        """As `ClientTransport.peer_has_gone`: the end is noticed behind the last bytes."""
-        return False
+    def gone_for(self) -> str:
+        """As `ClientTransport.gone_for`: the end is noticed behind the last bytes."""
+        return ""
 
     def pause_reading(self) -> None:
         """As `ClientTransport.pause_reading`."""

@@ -263,8 +263,7 @@ class PlanCache:
             return None
         matched, whole = found
         self._drop(topic)
-        remote = self._remote(topic)
-        plan = make_plan(matched, self._divert(topic, remote) if self._elsewhere else remote)
+        plan = make_plan(matched, self.on_other_nodes(topic))
         if not whole or len(topic) > TEXT_KEPT:
             return plan
         weight = plan.weight
@@ -277,6 +276,11 @@ class PlanCache:
         self._targets += weight
         self._topics.setdefault(topic.partition("/")[0], {})[topic] = weight
         return plan
+
+    def on_other_nodes(self, topic: str) -> RemoteMatch:
+        """The subscribers on other nodes, those of slots included that are elsewhere."""
+        remote = self._remote(topic)
+        return self._divert(topic, remote) if self._elsewhere else remote
 
     def asleep(self, topic: str) -> Iterator[bytes]:
         """Yield the client keys of the sessions that the plan needs, and that are not in memory. One with several

@@ -501,8 +501,8 @@ class Router:
         sent = Progress.SENT if entry.dup or entry.sent_at else Progress.QUEUED
         policy = env.options.shared_subscription_policy
         if ended:  # a message that is safe on this disk is not moved to the disk of another node
-            found = env.cluster.remote_matches(session.mountpoint, message.topic).groups
-            group.remote = tuple([each for each in found if (each.group, each.filter) == (group.group, group.filter)])
+            found = self.plans(session.mountpoint).on_other_nodes(message.topic)
+            group.remote, group.away = group.those_of(found.groups), group.those_of(found.away)
         member = redistribute(group, message, sent, entry.qos, session, ended, policy, self._rng)
         if isinstance(member, Subscription) and member.session.queue.full:
             # a message that one queue keeps does not move into another queue that would drop it (P1)

@@ -13,7 +13,7 @@ In a group without members on other nodes a choice takes 0.8 us for one member, 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -69,6 +69,10 @@ class SharedGroup(msgspec.Struct):
     def node(self) -> str | None:
         """The first other node with members, None if there is none."""
         return next((each.node for each in self.elsewhere), None)
+
+    def those_of(self, found: Iterable[RemoteMembers]) -> tuple[RemoteMembers, ...]:
+        """Of these members on other nodes, those of this group."""
+        return tuple([each for each in found if (each.group, each.filter) == (self.group, self.filter)])
 
     def at(self, node: str | None) -> SharedGroup:
         """Return the group with only its members on one other node, or on this node if `node` is None."""

@@ -350,11 +350,14 @@ class SessionRegistry:
         self._end_connection(session, gateway)
 
     def end_if_lost(self, client: bytes) -> None:
-        """If the connection of a client has broken and its end waits in `lost`, end it now. Otherwise the client's next
-        connection would take it over, and the node would publish the will of a client that is well (H-39)."""
+        """If the cluster has broken the connection of a client, and its end waits, in `lost` or behind packets, end it
+        now. Otherwise the client's next connection would take it over, and the node would publish the will of a client
+        that is well (H-39)."""
         session = self._sessions.get(client)
         if session is not None and self.lost:
             self.lost.end(session.connection)
+        if session is not None and session.connection is not None:
+            session.connection.end_if_cut()
 
     def _end_connection(self, session: Session, gateway: str) -> None:
         """End the connection of a session, whose client has a new one through this gateway.

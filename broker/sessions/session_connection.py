@@ -40,6 +40,11 @@ class SessionConnection(observer.Connection, Protocol):
         """The session moves to another node: close the connection, so that the client connects again."""
         ...
 
+    def end_if_cut(self) -> None:
+        """The client is back: if the cluster has ended this connection, and the client's last packets wait, drop these
+        and close the connection."""
+        ...
+
     def taken_over(self) -> None:
         """Another connection has the client id now: close this one."""
         ...

@@ -127,7 +127,7 @@ class Wills:
         self._doubted: dict[bytes, int] = {}
         """Key -> bytes of memory for a will in doubt; `_doubted_bytes` is the sum."""
         self._doubted_bytes = 0
-        self.ask_gateway: Callable[[Connection, Callable[[], None]], bool] = lambda _ended, _answered: False
+        self.ask_gateway: Callable[[Connection, Callable[[bool], None]], bool] = lambda _ended, _answered: False
         """Calls a function once the gateway of a connection that has just ended answers; False if it is not asked."""
         self._held: dict[bytes, tuple[bytes, PendingAcks]] = {}
         """Key -> client key, and what the CONNACK of that client waits for: that the will is published."""
@@ -337,19 +337,24 @@ class Wills:
         pending.gateway = ""
         if entrance and entrance == pending.entered_in_view:
             return True
-        env.event("will.cancel", **_facts(pending), reason="gateway_lost")
-        self._over(key)
-        env.store.delete(key)
-        self._let_go(key)
+        self._gateway_lost(key, pending)
         return False
+
+    def _gateway_lost(self, key: bytes, pending: PendingWill) -> None:
+        """The cluster ended the connection, and the client is well: drop the will."""
+        self._env.event("will.cancel", **_facts(pending), reason="gateway_lost")
+        self._over(key)
+        self._env.store.delete(key)
+        self._let_go(key)
 
     def _end_doubt(self, key: bytes) -> None:
         self._doubted_bytes -= self._doubted.pop(key, 0)
 
     def ask(self, client_key: bytes, ended: Connection) -> None:
         """The client has connected again through another gateway. If its former will is in doubt, ask the gateway of
-        the connection that has just ended. If that one answers, it lives, and the will is published: before CONNACK,
-        because the client may publish a later state to the same topic."""
+        the connection that has just ended. If that one answers that it lives, the will is published: before CONNACK,
+        because the client may publish a later state to the same topic. If it answers that it has stopped, the will is
+        dropped."""
         wanted = ended.mountpoint, ended.client_id, ended.gateway, self._env.cluster.entrance_of(ended.gateway)
         found = [
             (key, pending)
@@ -361,7 +366,7 @@ class Wills:
         if not found:
             return
         key, pending = found[-1]
-        if self.ask_gateway(ended, lambda: self._gateway_lives(key, pending)):
+        if self.ask_gateway(ended, lambda lives: self._gateway_answers(key, pending, lives)):
             held = client_key, PendingAcks().add()
             self._held[key], self._connacks[client_key] = held, held[1]
             self._env.timers.at(self._env.now + ANSWER_MS, lambda: self._let_go(key, held))
@@ -370,11 +375,14 @@ class Wills:
         """What the CONNACK of this client waits for; None if it need not wait."""
         return self._connacks.get(client_key)
 
-    def _gateway_lives(self, key: bytes, pending: PendingWill) -> None:
+    def _gateway_answers(self, key: bytes, pending: PendingWill, lives: bool) -> None:
         if self._is_waiting(key, pending) and pending.gateway:
             self._end_doubt(key)
             pending.gateway = ""
-            self._try(key, pending)
+            if lives:
+                self._try(key, pending)
+            else:
+                self._gateway_lost(key, pending)
 
     def _let_go(self, key: bytes, overdue: tuple[bytes, PendingAcks] | None = None) -> None:
         """The will is published, or the client has waited for long enough (`overdue`): its CONNACK may leave."""

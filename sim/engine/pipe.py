@@ -181,9 +181,9 @@ class Pipe:
         self.close()
 
     @property
-    def peer_has_gone(self) -> bool:
+    def gone_for(self) -> str:
         """The node notices the end behind the last bytes."""
-        return False
+        return ""
 
     def pause_reading(self) -> None:
         """Stop reading at the node."""

@@ -212,9 +212,9 @@ class GatedConnection:
         self._gate.when_awake(self._link.abort)
 
     @property
-    def peer_has_gone(self) -> bool:
-        """The end comes behind the last bytes (`ClientTransport.peer_has_gone`)."""
-        return False
+    def gone_for(self) -> str:
+        """The end comes behind the last bytes (`ClientTransport.gone_for`)."""
+        return ""
 
     def pause_reading(self) -> None:
         """Stop reading from the client (`ClientTransport.pause_reading`)."""

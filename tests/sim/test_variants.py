@@ -127,7 +127,7 @@ def test_a_disconnect_that_waits_for_a_rate_is_handled(monkeypatch: pytest.Monke
     broken = RelayedTransport.broken
 
     def drop(transport: RelayedTransport) -> None:
-        transport._gone = None
+        transport._gone = ""
         broken(transport)
 
     if dropped:

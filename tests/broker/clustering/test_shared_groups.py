@@ -366,3 +366,24 @@ def test_an_open_handshake_waits_for_a_durable_member(lasts: bool) -> None:
     cluster.pass_s(1.0)
     assert [type(each) for each in [*answers, *writer.take()]] == [packets.Pubrec]
     assert [each.payload for each in first.drain()] == []
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_an_ended_member_leaves_behind_waits_for_the_node_of_the_last_one(qos: int) -> None:
+    """H-56: that node has left the view before the session of the member ends."""
+    cluster = ClusterHarness(3, **MAJORITY)
+    for number, name in ((3, "away"), (1, "ended")):
+        member = cluster[number].client(name, clean=False, expiry_s=1000)
+        member.subscribe(("$share/g/t", 2))
+        member.leave()
+    cluster[3].kill()
+    cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.MAJORITY)
+    (answer,) = cluster[1].client("writer").publish("t", b"m", qos)
+    assert not answer.reason
+    cluster[1].client("ended", clean=True).leave()
+    cluster.settle()
+    cluster[3].start()
+    cluster.until(lambda: cluster[3].node.policy.view_state is ViewState.WHOLE)
+    cluster.pass_s(1)
+    away = cluster[3].client("away", clean=False, expiry_s=1000)
+    assert [each.payload for each in away.drain()] == [b"m"]

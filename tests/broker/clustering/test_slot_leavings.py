@@ -119,6 +119,24 @@ def test_what_is_left_behind_waits_for_the_node_of_the_last_member() -> None:
     assert sorted(got(cluster, 2, "second")) == ALL
 
 
+def test_what_is_left_behind_waits_for_a_member_whose_copies_are_all_away() -> None:
+    """Its slot has no primary when the session of the first member ends."""
+    cluster = placed(first=1, second=4, nodes=5)
+    follower = cluster.copied("second")[1]
+    if follower == 1 or cluster.copied("first")[1] in (4, follower):
+        pytest.skip("the placement has a copy of the first member there")
+    for number in (follower, 4):
+        cluster[number].kill()
+    cluster.until(lambda: cluster.row("second").primary is None)
+    ends(cluster, 1, "first")
+    cluster.pass_s(2)
+    assert left(cluster, 1) == 5
+    cluster[4].start()
+    cluster.until(lambda: cluster.row("second").primary is not None)
+    cluster.until(lambda: left(cluster, 1) == 0)
+    assert sorted(got(cluster, 1, "second")) == ALL
+
+
 def test_a_restart_gives_what_was_left_behind_to_nobody_twice() -> None:
     """The primary has the only copy. The other member's entries are safe when it is killed, and the rows of what was
     left behind are still there."""

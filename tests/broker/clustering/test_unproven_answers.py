@@ -7,6 +7,7 @@ import pytest
 from strogoff.broker.clustering.unproven_answers import Answer, UnprovenAnswers
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import publish
+from tests.harness.cluster import MAJORITY, ClusterHarness
 
 
 def test_an_answer_waits_for_the_lease_and_the_table() -> None:
@@ -39,17 +40,33 @@ def test_a_later_answer_does_not_overtake_one_that_waits() -> None:
     assert made.proven() == [("n2", Answer(5, [], 0))]
 
 
-def test_an_answer_of_a_node_that_has_left_the_view_proves_nothing() -> None:
-    """It followed a table in which others had got its slots. A later process of the node counts again."""
-    made = UnprovenAnswers()
-    made.boots = {"n2": 3, "n3": 1}
-    for name, boot in (("n2", 3), ("n3", 1), ("n4", 5)):
-        assert not made.counts(name, 4, [], 1, True, boot)
-    made.left("n2", 3)
-    made.left("n4", 4)
-    made.left("n5", 1)
-    made.table, made.boots = 1, {"n2": 3, "n3": 1, "n4": 5}
-    assert made.proven() == [("n3", Answer(4, [], 1, 1)), ("n4", Answer(4, [], 1, 5))]
+@pytest.mark.parametrize("qos", [1, 2])
+def test_an_answer_without_a_lease_counts_although_its_node_leaves_the_view(
+    monkeypatch: pytest.MonkeyPatch, qos: int
+) -> None:
+    """The node has the message on disk, its slot stays there, and nobody asks it again (H-46)."""
+    cluster = ClusterHarness(3, **MAJORITY)
+    reader = cluster[2].client("reader", clean=False, expiry_s=600)
+    reader.subscribe(("t", 2))
+    reader.leave()
+    clustering, writer = cluster[1].host.clustering, cluster[1].client("writer")
+    assert clustering is not None
+    sender, acked = clustering.sender, clustering.sender.acked
+
+    def without_a_lease(name: str, upto: int, leased: bool = True, index: int = 0, boot: int = 0) -> None:
+        acked(name, upto, False, index, boot)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sender, "acked", without_a_lease)
+        writer.send(publish("t", b"1", qos, 7))
+        cluster.pass_s(0.5)
+        assert not writer.take()
+        cluster[2].kill()
+    cluster.until(lambda: bool(writer.take()), 60)
+    assert not sender.copies
+    cluster[2].start()
+    cluster.whole()
+    assert [each.payload for each in cluster[2].client("reader", clean=False, expiry_s=600).drain()] == [b"1"]
 
 
 @pytest.mark.parametrize("qos", [1, 2])

@@ -182,9 +182,9 @@ def test_a_gateway_that_has_bytes_for_the_client_is_not_asked() -> None:
     transport = session.connection.output.transport
     assert isinstance(transport, RelayedTransport)
     transport.out.waiting = 1
-    assert not gateways.ask(session.connection, pytest.fail)
+    assert not gateways.ask(session.connection, lambda _lives: pytest.fail("the gateway was asked"))
     transport.out.waiting = 0
-    assert gateways.ask(session.connection, lambda: None)
+    assert gateways.ask(session.connection, lambda _lives: None)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -328,6 +328,31 @@ def test_a_slot_that_leaves_takes_its_doubt_along() -> None:
     assert scene.cluster[1].node.wills._doubted_bytes == 0
     scene.cluster.pass_s(3 * AFTER_S)
     assert scene.got().count(b"gone") == 1, "its new primary has published it"
+
+
+@pytest.mark.parametrize("form", thinned(FORMS, 6))
+@pytest.mark.parametrize("news", ["waits behind packets", "is on its way"])
+def test_nobody_gets_the_will_of_a_client_whose_gateway_stops(form: str, news: str) -> None:
+    """The client is back, and its primary has not handled that the gateway stops. The gateway still answers."""
+    scene = Scene(form)
+    cluster, (primary, gateway) = scene.cluster, (scene.cluster[1], scene.cluster[scene.gateway])
+    session = primary.node.sessions.known("", "mortal")
+    assert session is not None and isinstance(session.connection, ClientConnection)
+    if news == "is on its way":
+        cluster.network.delay(f"n{scene.gateway}", "n1", 0.1)
+    else:
+        session.connection.flow.pause("test")
+        scene.first.send(publish("t", b"", 0))
+        cluster.pass_s(0.1)
+    gateway.node.gateways.close()
+    cluster.pass_s(0.02)
+    assert not session.connection.closed and scene.first.closed
+    client = scene.connect(scene.follower, scene.after, scene.second_will)
+    cluster.pass_s(2 * AFTER_S)
+    assert scene.got() == [] and scene.waiting() == scene.waiting(scene.follower) == 0
+    client.vanish()
+    cluster.pass_s(AFTER_S)
+    assert scene.got() == ([b"later"] if scene.second_will is not None else [])
 
 
 def test_the_event_log_says_why_a_will_is_not_published() -> None:

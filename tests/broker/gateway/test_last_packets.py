@@ -21,7 +21,7 @@ def gone(cluster: RelayHarness, watcher: PacketClient) -> None:
     client.close()
     cluster.settle()
     ((transport, _),) = [each for each in cluster.gateways(2)._peers["n1"].served.values() if each[1].client_id == "c"]
-    assert transport.peer_has_gone
+    assert transport.gone_for
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "cut"])

@@ -90,9 +90,9 @@ def test_the_end_of_the_client_comes_behind_its_bytes(paused: bool) -> None:
     if paused:
         served.transport.pause_reading()
     served.transport.received(b"last")
-    assert not served.transport.peer_has_gone
+    assert not served.transport.gone_for
     served.transport.gone("peer_closed")
-    assert served.transport.peer_has_gone
+    assert served.transport.gone_for
     assert served.port.said == ([] if paused else [b"last", "lost: peer_closed"])
     served.transport.resume_reading()
     served.broker.settle()
