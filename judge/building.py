@@ -361,7 +361,9 @@ class _Builder:
             elif session.durable or dead or by_will:
                 coming[owner[1:]].append(session)
         for owner in sorted(slot.waiting):
-            if owner in self._armed and owner not in self._open and node_of(owner) != row["node"]:
+            there = self.world.owner(row["node"], *owner[1:], row["hlc"])
+            absent = owner not in self._open and there not in self._open
+            if owner in self._armed and absent and node_of(owner) != row["node"]:
                 self._moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
         for client, sessions in coming.items():
             self._come(row, sessions, here.get(client, NONE))

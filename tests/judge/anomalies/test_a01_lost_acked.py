@@ -288,6 +288,23 @@ def test_a_clean_session_ends_with_its_node_although_its_slot_moves_later(dies: 
     assert (("A1", "stale-route") in kinds(a)) is not dies
 
 
+def test_a_session_at_the_next_primary_is_not_that_of_an_unanswered_connect_elsewhere() -> None:
+    """That CONNECT left a will behind, which goes with the slot."""
+    a, b = two_nodes()
+    b.say("will.arm", client="rx", topic="will")
+    b.boot()
+    a.connect("rx", will=True)
+    a.subscribe()
+    a.say("slot.arrive", slot=slot_of("", "rx"))
+    mid = a.accept()
+    a.route(mid, "rx", durable=False)
+    a.send(mid)
+    a.ack(mid)
+    a.got(mid)
+    a.rows += b.rows
+    assert "A1" not in [kind for kind, _ in kinds(a)]
+
+
 @pytest.mark.parametrize(
     ("closed", "lost"),
     [("clean", False), ("late", True), ("durable", True), ("", True), ("former", True), ("unnumbered", True)],
