@@ -15,10 +15,10 @@ moving away from this node wait, as copies for the node `MOVING`, until the slot
 
 While the lane to a node is full, copies wait in `WaitingCopies`, and publishers take turns to enter the lane. The
 body of a copy is encoded when its message is accepted, and still correct when it is sent later. `qos2_stable` is below
-all waiting mids, because a QoS 2 mid counts as open until its copy is in the lane (`opened`): neither a copy that
-overtakes it nor a list of open mids says that it is over. And when the copy is sent, more writes of the replicated map
-have gone before it, never fewer. The head is made when the copy enters the lane, because publishers that take turns
-change the order.
+all waiting mids and those that may go to another node, because these QoS 2 mids count as open (`opened`): neither a
+copy that overtakes one nor a list of open mids says that it is over. And when the copy is sent, more writes of the
+replicated map have gone before it, never fewer. The head is made when the copy enters the lane, because publishers that
+take turns change the order.
 """
 
 from __future__ import annotations
@@ -153,8 +153,7 @@ class ForwardSender:
             copy.pending.open += 1
         if name == MOVING:
             self._wait(name, body, copy)
-            if self._may_be_chosen_again(copy):
-                self.opened(copy.message.mid)
+            self._open(copy)
             return
         if name in self._lanes.full and (name in self._waiting.queues or self._node.env.cluster.is_present(name)):
             # no copy overtakes a waiting one; a copy for an absent node enters the lane, which has a bound for these
@@ -164,8 +163,7 @@ class ForwardSender:
         if name in self._lanes.slow:
             self.slow.hit(name, copy.message.publisher)
         if copy.message.qos == 2:
-            if self._may_be_chosen_again(copy):
-                self.opened(copy.message.mid)
+            self._open(copy)
             if self._is_origin and not self._relayed(copy.message):
                 self._tell_open(name, copy.message.origin.node)
 
@@ -255,21 +253,10 @@ class ForwardSender:
             self._acked(name, upto)
 
     def _acked(self, name: str, upto: int) -> None:
-        copies = self._under_way.get(name)
-        done = []
-        size = 0
+        copies, done = self._under_way.get(name), []
         while copies and copies[0].seq <= upto:
-            copy = copies.popleft()
-            size += copy.disk_bytes
-            if copy.groups:
-                self._over(copy)
-            if copy.pending is not None:
-                done.append(copy.pending)
-            if self._node.env.events.messages:
-                self._node.env.event("fwd.ack", mid=copy.message.mid, target=name)
-        complete_all(done)
-        if size:
-            self.slow.on_disk(name, size)
+            done.append(copies.popleft())
+        self._finish(name, done)
 
     def acked_early(self, name: str, seqs: list[int], leased: bool = True, index: int = 0, boot: int = 0) -> None:
         """The node has these copies, as durably as its sessions need, although earlier ones are not finished."""
@@ -277,22 +264,20 @@ class ForwardSender:
             self._acked_early(name, seqs)
 
     def _acked_early(self, name: str, seqs: list[int]) -> None:
-        early = set(seqs)
-        done = []
+        early, copies = set(seqs), self._under_way.get(name, ())
+        self._under_way[name] = deque([copy for copy in copies if copy.seq not in early])
+        self._finish(name, [copy for copy in copies if copy.seq in early])
+
+    def _finish(self, name: str, copies: list[OutstandingForward]) -> None:
+        """The node has these copies."""
         size = 0
-        left: deque[OutstandingForward] = deque()
-        for copy in self._under_way.get(name, ()):
-            if copy.seq not in early:
-                left.append(copy)
-                continue
-            self._over(copy)
+        for copy in copies:
             size += copy.disk_bytes
-            if copy.pending is not None:
-                done.append(copy.pending)
+            if copy.opens:
+                self._over(copy)
             if self._node.env.events.messages:
                 self._node.env.event("fwd.ack", mid=copy.message.mid, target=name)
-        self._under_way[name] = left
-        complete_all(done)
+        complete_all([copy.pending for copy in copies if copy.pending is not None])
         if size:
             self.slow.on_disk(name, size)
 
@@ -325,6 +310,8 @@ class ForwardSender:
                 else:
                     self._waiting.put(former, (copy.message.mountpoint, copy.message.publisher), body, copy)
             self._count_again(former)
+            for copy in over:
+                self._over(copy)
             complete_all([copy.pending for copy in over if copy.pending is not None])
             if not self._node.env.cluster.is_present(former):
                 self._end(former, partial(self._lacks_members, present))
@@ -340,8 +327,9 @@ class ForwardSender:
             self._divide(copy, present, self._send_divided)
             if copy.groups:  # the member that was chosen may be anywhere now
                 self._choose_again(copy)
-                self._over(copy)
                 copy.groups = ()
+            if not copy.for_others:
+                self._over(copy)
             if copy.slots:
                 self._waiting.put(MOVING, (copy.message.mountpoint, copy.message.publisher), body, copy)
             else:
@@ -375,6 +363,7 @@ class ForwardSender:
             if name == self._node.name:
                 self.here(again)
                 continue
+            self._open(again)
             if pending is not None:
                 pending.open += 1
             send(name, encode_forward(message, (), self._stable(message)), again)
@@ -495,8 +484,8 @@ class ForwardSender:
             if gone is not None and copy.message.mid == mid:
                 self._give_to_another(copy.message, gone, copy.pending)
                 copy.groups = [each for each in copy.groups if each is not gone]
-                if not copy.groups and message.qos == 2:  # `_send` has opened no other
-                    self.closed(mid)
+                if not copy.for_others:
+                    self._over(copy)
                 return True
         known = self.handshakes.of(message.origin.node)
         return not relayed and (message.origin.boot == known.boot or mid[1:] in known.open)
@@ -591,10 +580,15 @@ class ForwardSender:
         if self._receiving is not None:
             self._receiving.settle_open(origin, OpenMids((0, 0), end, list(known.open)))
 
-    def _may_be_chosen_again(self, copy: OutstandingForward) -> bool:
-        return bool(copy.groups) and copy.message.qos == 2 and not self._relayed(copy.message)
+    def _open(self, copy: OutstandingForward) -> None:
+        """Hold the mid of a copy open that may be sent to another node, even after the end of its handshake: without a
+        lease the publisher may have its answer before."""
+        if copy.for_others and not copy.opens and copy.message.qos == 2 and not self._relayed(copy.message):
+            copy.opens = True
+            self.opened(copy.message.mid)
 
     def _over(self, copy: OutstandingForward) -> None:
-        """A copy has ended, and no other member will get its message: its mid need not stay open for it."""
-        if self._may_be_chosen_again(copy):
+        """A copy has ended, and no other node will get its message for it: its mid need not stay open."""
+        if copy.opens:
+            copy.opens = False
             self.closed(copy.message.mid)

@@ -65,11 +65,18 @@ class OutstandingForward(msgspec.Struct, eq=False):
     """Its part of `SlowNodes.disk_bytes`."""
     number: int = 0
     again: bool = False
+    opens: bool = False
+    """Whether its sender holds the mid open for it."""
 
     @property
     def durable(self) -> bool:
         """True if the copy is for durable sessions, apart from its groups."""
         return bool(self.slots)
+
+    @property
+    def for_others(self) -> bool:
+        """True if another node may get the message in the end: another member of a group, or a slot that moves."""
+        return bool(self.groups or self.slots)
 
     def lacks_members(self, moved: Container[int]) -> bool:
         """True if the copy is for groups alone, and these slots of theirs have left its node."""

@@ -11,6 +11,8 @@ from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import MOVING, RemoteMembers, RemoteTarget
 from strogoff.cluster.identity import slot_of
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
 from tests.harness.forwarding import ForwardingHarness, live
 
 
@@ -102,6 +104,31 @@ def test_copies_that_wait_for_a_lane_move_too(broker: ForwardingHarness) -> None
     assert broker.links.payloads("n2") == [b"other", b"1"]
     broker.acked("n2", 2)
     assert [each.packet_id for each in writer.take()] == [1, 2]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_receivers_keep_a_mid_while_a_copy_may_follow_its_slot(full: bool) -> None:
+    """Without a lease, and with the policy `on`, the handshake is over before its copy has arrived. There may be an
+    earlier copy of a connection before. The lane to their first node may be full."""
+    broker = ForwardingHarness(allow_publish_during_netsplit="on")
+    broker.route("t", slots("n2", 1))
+    broker.route("other", slots("n3", 9))
+    if full:
+        broker.links.full, broker.cluster.present = {"n2"}, True
+    writer, other = broker.client("writer", 5), broker.client("other", 5)
+    broker.node.policy.view_state = ViewState.MINORITY
+    assert kinds(writer.publish("t", b"1", 2, 1)) == ["Pubrec"]
+    assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"]
+    other.publish("other", b"2", 2, 1)
+    other.ask(packets.Pubrel(1))
+    broker.sender.follow(7, {1: ("n2", "n3")})
+    copies = [each for _, _, each in broker.links.sent["n3"]]
+    assert [each.message.payload for each in copies] == [b"2", b"1"]
+    mid = copies[1].message.origin.boot, copies[1].message.counter
+    assert [each.qos2_stable for each in copies] == [mid] * 2
+    broker.acked("n3", 2)
+    other.publish("other", b"3", 2, 2)
+    assert broker.links.sent["n3"][-1][2].qos2_stable > mid
 
 
 def test_a_copy_that_a_former_primary_may_have_delivered_says_so(broker: ForwardingHarness) -> None:
