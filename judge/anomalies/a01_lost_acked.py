@@ -31,8 +31,9 @@ Not owed, because the log shows another end or none that is certain:
   joins while the message is on its way may get it for the group. When the connection of a member ends, another one may
   get what waited for it. If the message expires for one member, the group is owed nothing more.
 - A session that never got a message of its own client may have No Local, which the log does not show.
-- A subscription that ends before the acknowledgement of the message: the message had perhaps not arrived by then. A
-  node without a lease whose policy is `on` does not wait for the others, so its message may arrive even later.
+- A subscription that ends before the acknowledgement of the message: the message had perhaps not arrived by then, or a
+  kill had taken it from the queue. A node without a lease whose policy is `on` does not wait for the others, so its
+  message may arrive even later.
 
 A node that has lost a durable session to another node may still have its former queue. What it enters there is not in
 the session's queue.
@@ -83,11 +84,19 @@ def owed_to(message: Message, world: World, until: int = NEVER) -> Iterator[Sess
             if session.ended < until:
                 continue
             owner = session.owner
-            if message.queued_for(session) is None and not _lasts(held, holders, _arrival(message, session)):
+            if not _stays_queued(message, session, world) and not _lasts(held, holders, _arrival(message, session)):
                 continue
             seen.add(held.session)
             if session.begun < publish.stamp and owner not in message.received and owner not in message.given_up:
                 yield session
+
+
+def _stays_queued(message: Message, session: Session, world: World) -> bool:
+    """Whether the message entered the session's queue, and no kill took it from there before it was acknowledged: the
+    node routes it anew after a kill, to the subscriptions of then."""
+    queued, answer = message.queued_for(session), message.answer
+    assert answer is not None
+    return queued is not None and not queued.stamp < world.lives.death(queued.node, queued.boot) < answer.stamp
 
 
 def _arrival(message: Message, session: Session) -> int:

@@ -288,6 +288,23 @@ def test_a_clean_session_ends_with_its_node_although_its_slot_moves_later(dies: 
     assert (("A1", "stale-route") in kinds(a)) is not dies
 
 
+@pytest.mark.parametrize("ends", ["before the kill", "before the answer", "never"])
+def test_a_subscription_ends_before_a_message_that_a_kill_took_is_routed_again(ends: str) -> None:
+    """Its publisher repeats it after the kill, and gets the acknowledgement then."""
+    log = Log()
+    log.subscriber(expiry_s=60)
+    mid = log.accept(qos=2)
+    log.route(mid, "rx", durable=False)
+    if ends == "before the kill":
+        log.say("sub.del", client="rx", filter="t/#")
+    log.boot()
+    if ends == "before the answer":
+        log.say("sub.del", client="rx", filter="t/#")
+    log.say("pub.route", mid=mid, targets=[])
+    log.ack(mid)
+    assert (("A1", "queue") in kinds(log)) is (ends == "never")
+
+
 def test_a_session_at_the_next_primary_is_not_that_of_an_unanswered_connect_elsewhere() -> None:
     """That CONNECT left a will behind, which goes with the slot."""
     a, b = two_nodes()
