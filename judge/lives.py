@@ -117,7 +117,9 @@ class Lives:
         """Returns the stamp of the last row of a boot that has died or stopped in order, however late the log shows its
         death; `NEVER` if the log shows neither."""
         rows, died = self.boots.get((node, boot)), self.death(node, boot)
-        return died if rows is None else rows.last_hlc if rows.stopped or died < NEVER else NEVER
+        if rows is None:
+            return died
+        return rows.last_hlc if rows.stopped or died < NEVER else NEVER
 
     def death_with(self, homes: Sequence[Home]) -> int:
         """Returns the stamp at which the first boot died while it had a session, of those that had it one after the

@@ -17,6 +17,7 @@ from typing import Self
 
 from ..configs.orchestrators import PREFIX
 from .chosen_keys import OF_PROCESS, Conf, check_keys, text
+from .reserved_port import reserve
 
 READY_S = 30.0
 
@@ -106,9 +107,7 @@ class BrokerProcess:
     def _reserve_port(self) -> None:
         """Choose a free port at the first start. At a start after `close`, reserve the same port again."""
         if self._reserved is None:
-            self._reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._reserved.bind((self.host, self.port))
+            self._reserved = reserve(self.host, self.port)
             self.port = self._reserved.getsockname()[1]
 
     def _read(self, process: subprocess.Popen[str]) -> None:

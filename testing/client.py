@@ -29,7 +29,7 @@ __tracebackhide__ = of_documented_errors
 _T = TypeVar("_T")
 NEVER = 0xFFFFFFFF
 TIMEOUT_S = 10.0
-"""Seconds of a wait by default: more than the will of a client takes whose node is killed, about 5 s at every pace."""
+"""How long a test waits by default, in seconds. If a node is killed, the wills of its clients come after about 5 s."""
 
 
 class Client(asyncio.Protocol):

@@ -86,7 +86,7 @@ SHELLS = {
         """,
         "testing": """
             broker_process capture client faults/fault_gate faults/faulty_transport faults/network_faults
-            faults/packet_drops inbox runtime/clock runtime/convergence runtime/idle runtime/in_process
+            faults/packet_drops inbox reserved_port runtime/clock runtime/convergence runtime/idle runtime/in_process
             runtime/loop_thread runtime/node_handle runtime/node_links runtime/running_cluster
         """,
         "sim": "commands engine/tasks step_commands",

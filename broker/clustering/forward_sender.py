@@ -328,11 +328,10 @@ class ForwardSender:
             if copy.groups:  # the member that was chosen may be anywhere now
                 self._choose_again(copy)
                 copy.groups = ()
-            if not copy.for_others:
-                self._over(copy)
             if copy.slots:
                 self._waiting.put(MOVING, (copy.message.mountpoint, copy.message.publisher), body, copy)
             else:
+                self._over(copy)
                 self._waits_no_more(copy)
                 over.append(copy)
         self._count_again(MOVING)
@@ -397,7 +396,7 @@ class ForwardSender:
         return any(copy.live and copy.message.qos for copy in ended)
 
     def _end(self, name: str, over: Callable[[OutstandingForward], bool]) -> list[OutstandingForward]:
-        """End those copies for an absent node that are over, and choose other members for their groups."""
+        """End the copies for an absent node of which `over` is true. Other members of their groups get the messages."""
         kept: deque[OutstandingForward] = deque()
         ended: list[OutstandingForward] = []
         for copy in self._under_way.get(name, ()):
@@ -588,7 +587,7 @@ class ForwardSender:
             self.opened(copy.message.mid)
 
     def _over(self, copy: OutstandingForward) -> None:
-        """A copy has ended, and no other node will get its message for it: its mid need not stay open."""
+        """A copy has ended, and goes to no other node: stop holding its mid open."""
         if copy.opens:
             copy.opens = False
             self.closed(copy.message.mid)

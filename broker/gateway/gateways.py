@@ -53,7 +53,7 @@ from .messages import (
 )  # fmt: skip
 from .peer import PeerNode, TunnelPort
 from .registration import KINDS, Registration
-from .relayed_transport import RelayedTransport
+from .relayed_transport import RelayedTransport, ended_by
 
 WAITING_MOST = 10_000
 """The most CONNECTs that wait for a primary at a gateway."""
@@ -448,8 +448,8 @@ class Gateways:
         elif kind == GONE:
             peer.early.pop(number)
             self.registration.registrar.ended(peer.node.node, number)
-            reason = body.decode(errors="replace")
-            peer.ended.pop(number, _nobody_asks)(reason != SHUTTING_DOWN and reason not in CLUSTER_ENDS)
+            reason = ended_by(body.decode(errors="replace"))
+            peer.ended.pop(number, _nobody_asks)(reason not in CLUSTER_ENDS)
 
     def _to_served(self, peer: _Peer, kind: int, number: int, value: int, body: bytes) -> None:
         transport, client = peer.served[number]
@@ -469,9 +469,10 @@ class Gateways:
             transport.gone(body.decode(errors="replace"))
 
     def ask(self, ended: Connection, answered: Callable[[bool], None]) -> bool:
-        """Call `answered` once the gateway of a connection that this node has just ended answers: with True, it lives;
-        with False, it stops, and had ended that connection before. It never answers if it dies first. Returns False if
-        it is not asked: it does not take the last bytes of the client at once, or its tunnel is broken."""
+        """Ask the gateway of a connection that this node has just ended whether it lives, and pass the answer to
+        `answered`: False if the gateway stops, and had ended that connection itself. A gateway that dies first never
+        answers. Returns False if this node cannot ask, because the gateway does not take the last bytes of the client
+        at once, or its tunnel is broken."""
         peer = self._peers.get(ended.gateway)
         transport = ended.output.transport if isinstance(ended, ClientConnection) else None
         if peer is None or not isinstance(transport, RelayedTransport) or transport.out.waiting:

@@ -15,6 +15,14 @@ from .outflow import Outflow
 from .peer import PeerNode
 
 
+def ended_by(reason: str) -> str:
+    """How this node names the end of a connection for which its gateway gives this reason.
+
+    A gateway that stops says that it stops. For this node that is another end than its own stop (H-39).
+    """
+    return GATEWAY_STOPPED if reason == SHUTTING_DOWN else reason or PEER_CLOSED
+
+
 class RelayedTransport:
     """A `ClientTransport` through the tunnel to `peer`; `forget` is called with it when it has ended.
 
@@ -113,11 +121,8 @@ class RelayedTransport:
             self._pass(data)
 
     def gone(self, reason: str) -> None:
-        """The client's connection to the gateway has ended: tell the port after the bytes that arrived before.
-
-        A gateway that stops says that it stops. For this node that is another end than its own stop (H-39).
-        """
-        self._gone = GATEWAY_STOPPED if reason == SHUTTING_DOWN else reason or PEER_CLOSED
+        """The client's connection to the gateway has ended: tell the port after the bytes that arrived before."""
+        self._gone = ended_by(reason)
         self.out.drop()
         if not self._arrived or self._closing:
             self._lost(self._gone)

@@ -187,7 +187,7 @@ class Connection(asyncio.Protocol, ABC):
 
     @property
     def gone_for(self) -> str:
-        """As `ClientTransport.gone_for`: the end is noticed behind the last bytes."""
+        """As `ClientTransport.gone_for`; always "": this node reads the last bytes before it notices the end."""
         return ""
 
     def pause_reading(self) -> None:

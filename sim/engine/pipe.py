@@ -182,7 +182,7 @@ class Pipe:
 
     @property
     def gone_for(self) -> str:
-        """The node notices the end behind the last bytes."""
+        """Always "": the node reads the last bytes before it notices the end."""
         return ""
 
     def pause_reading(self) -> None:

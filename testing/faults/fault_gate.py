@@ -213,7 +213,7 @@ class GatedConnection:
 
     @property
     def gone_for(self) -> str:
-        """The end comes behind the last bytes (`ClientTransport.gone_for`)."""
+        """Always "": the node reads the last bytes before it notices the end (`ClientTransport.gone_for`)."""
         return ""
 
     def pause_reading(self) -> None:

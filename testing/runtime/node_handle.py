@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -17,6 +16,7 @@ from ...broker.reporting.events import Row
 from ...configs import ConfigError, Settings, load
 from ..faults.packet_drops import Drop, FaultError
 from ..hidden_frames import of_documented_errors
+from ..reserved_port import reserve
 from .idle import IdleDetector
 from .in_process import InProcessServer
 from .memory_disk import Disks
@@ -69,9 +69,7 @@ class NodeHandle:
         self._time = NodeTime()
         self._changing = asyncio.Lock()
         """Held while the node starts or ends: another start or end waits for it."""
-        self._reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._reserved.bind((self.host, 0))
+        self._reserved = reserve(self.host)
         self.port: int = self._reserved.getsockname()[1]
         self._conf = {**conf, LISTENER: f"{self.host}:{self.port}", "platform_data_dir": str(directory)}
         if node_links is not None:
@@ -218,7 +216,7 @@ class NodeHandle:
         self.server.node.env.event("fault.end", nodes=[self.name], detail="pause")
 
     def advance(self, by_ms: int) -> None:
-        """Set cluster time ahead; a node that is down finds it so at its start."""
+        """Set the node's cluster time ahead. If the node is down, it starts with the later time."""
         self._time.skipped_ms += by_ms
         if self._server is not None:
             self._server.advance(by_ms)

@@ -13,6 +13,7 @@ from ...cluster.transport.wire import Transport
 from ..faults.fault_gate import FaultGate
 from ..faults.faulty_transport import FaultyTransport
 from ..faults.network_faults import NetworkFaults
+from ..reserved_port import reserve
 from .clock import ActiveClock
 from .time_scale import scaled
 
@@ -39,9 +40,7 @@ class NodeLinks:
     def _address(self, number: int) -> str:
         if self._network is not None:
             return f"{HOST}:{number + 1}"  # only a name in the memory network: no port of the machine is used
-        reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind((HOST, 0))
+        reserved = reserve(HOST)
         self._reserved.append(reserved)
         return f"{HOST}:{reserved.getsockname()[1]}"
 

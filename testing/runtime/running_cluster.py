@@ -56,6 +56,7 @@ OPEN_S = 60.0
 """Seconds that a new cluster has to be whole: seven nodes may take 15 s on a busy machine."""
 
 MAX_ADVANCE_S = 10 * 366 * 86_400
+"""The longest time that one call of `advance` lets pass, in seconds."""
 
 Sees = Literal["whole", "majority", "minority"]
 

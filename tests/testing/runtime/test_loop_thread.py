@@ -110,7 +110,7 @@ def test_a_bridge_needs_asyncio() -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_a_thread_that_has_ended_says_so() -> None:
-    """A test uses a client of a closed cluster, blocking or from another loop. Each coroutine is closed."""
+    """A test calls a client of a closed cluster, blocking or from another loop. No coroutine stays unawaited."""
     thread = LoopThread("ended")
     thread.stop()
     started = []
